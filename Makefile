@@ -1,0 +1,41 @@
+# Every target makes its virtual environment and installs what it needs; the second time it is quick.
+PYTHON ?= python3
+VENV ?= .venv
+RUN = $(VENV)/bin/python
+
+.PHONY: demo test test-slow lint bench clean
+
+demo: $(VENV)/.installed
+	$(VENV)/bin/tf-transformer demo
+
+test: $(VENV)/.installed-test
+	$(RUN) -m pytest -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/.installed-slow
+	$(RUN) -m pytest -m slow $(ARGS)
+
+lint: $(VENV)/.installed-test
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+bench: $(VENV)/.installed-test
+	$(RUN) -m benchmarks $(ARGS)
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=…") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.installed-test: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-slow: $(VENV)/.installed-test
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test,slow]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

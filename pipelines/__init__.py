@@ -1,0 +1,12 @@
+"""The commands: one thin script a verb, and the command line that collects them.
+
+Installed, this package is `tf_transformer.pipelines`. In a bare checkout (`python -m pipelines.train`) nothing
+has made that mapping, so the package that was found under its short name makes it for the whole checkout.
+"""
+
+if __name__ == "pipelines":
+    import pathlib
+
+    import tf_transformer
+
+    tf_transformer.__path__.append(str(pathlib.Path(__file__).resolve().parent.parent))

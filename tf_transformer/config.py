@@ -1,0 +1,233 @@
+"""The whole configuration of a run: frozen, checked dataclasses whose defaults are the paper's base model."""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any, ClassVar, Literal
+
+from tf_transformer.typed_fields import ConfigError, TypedFields
+
+__all__ = ["Config", "ConfigError", "DecodingConfig", "ModelConfig", "TrainingConfig"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig(TypedFields):
+    """The architecture (section 3 of the paper). The options the paper does not have serve imported models."""
+
+    section: ClassVar[str] = "model"
+
+    vocab_size: int = 37000
+    """Of the source, and of the target too unless `target_vocab_size` says otherwise."""
+    target_vocab_size: int | None = None
+    num_layers: int = 6
+    num_decoder_layers: int | None = None
+    """None: as many as `num_layers`, which is then the depth of both stacks."""
+    model_dim: int = 512
+    feed_forward_dim: int = 2048
+    num_heads: int = 8
+    key_dim: int = 64
+    value_dim: int = 64
+    dropout: float = 0.1
+    """On every sub-layer's output and on the sums of embedding and position (section 5.4)."""
+    attention_dropout: float = 0.0
+    feed_forward_dropout: float = 0.0
+    activation: Literal["relu", "gelu", "swish"] = "relu"
+    norm: Literal["post", "pre"] = "post"
+    """post: LayerNorm(x + Sublayer(x)), the paper. pre: x + Sublayer(LayerNorm(x)), and one more at the end."""
+    norm_epsilon: float = 1e-6
+    positions: Literal["sinusoidal", "t2t", "marian", "learned"] = "sinusoidal"
+    """sinusoidal: interleaved, the paper. t2t: sines then cosines, divisor d/2 - 1. marian: sines then cosines."""
+    max_positions: int = 1024
+    """Rows of the table of learned positions; the others have no limit."""
+    attention_bias: bool = True
+    output_bias: bool = False
+    tied_embeddings: Literal["all", "target", "none"] = "all"
+    """all: one matrix for source, target and logits (section 3.4). target: target and logits share one."""
+    scale_embeddings: bool = True
+    attention_block_size: int | None = None
+    """Keys a block in blockwise attention; None holds the whole matrix of weights."""
+    pad_id: int = 0
+    start_id: int = 2
+    end_id: int = 3
+
+    def validate(self) -> None:
+        for field in (
+            "num_layers",
+            "model_dim",
+            "feed_forward_dim",
+            "num_heads",
+            "key_dim",
+            "value_dim",
+            "max_positions",
+        ):
+            self.require(field, getattr(self, field) >= 1, "at least 1")
+        for field in ("dropout", "attention_dropout", "feed_forward_dropout"):
+            self.require(field, 0.0 <= getattr(self, field) < 1.0, "at least 0 and below 1")
+        for field in ("target_vocab_size", "num_decoder_layers", "attention_block_size"):
+            self.require(field, getattr(self, field) is None or getattr(self, field) >= 1, "None or at least 1")
+        self.require("vocab_size", self.vocab_size >= 4, "at least 4 (padding, unknown, start, end)")
+        self.require("norm_epsilon", self.norm_epsilon > 0, "above 0")
+        self.require("model_dim", self.model_dim % 2 == 0 or self.positions == "learned", "even (sines and cosines)")
+        smaller = min(self.vocab_size, self.decoder_vocab_size)
+        for field in ("pad_id", "start_id", "end_id"):
+            self.require(field, 0 <= getattr(self, field) < smaller, f"an id of the vocabulary, 0 to {smaller - 1}")
+        self.require("end_id", self.end_id not in (self.pad_id, self.start_id), "an id of its own")
+        self.require(
+            "tied_embeddings",
+            self.tied_embeddings != "all" or self.decoder_vocab_size == self.vocab_size,
+            "'target' or 'none' where source and target have vocabularies of different sizes",
+        )
+
+    @property
+    def decoder_vocab_size(self) -> int:
+        return self.target_vocab_size or self.vocab_size
+
+    @property
+    def decoder_layers(self) -> int:
+        return self.num_decoder_layers or self.num_layers
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig(TypedFields):
+    """The training recipe (section 5 of the paper), and how the run is kept and watched."""
+
+    section: ClassVar[str] = "training"
+
+    batch_tokens: int = 25000
+    """Of the source and of the target each, in one update, over all replicas."""
+    accumulation_steps: int = 1
+    """Parts that an update's batch is computed in, one after another, where the memory is small."""
+    batching: Literal["bucket", "pack"] = "bucket"
+    max_length: int = 256
+    """Pairs with a longer side, in tokens, are left out of training."""
+    max_steps: int = 100_000
+    warmup_steps: int = 4000
+    learning_rate_scale: float = 1.0
+    beta1: float = 0.9
+    beta2: float = 0.98
+    epsilon: float = 1e-9
+    label_smoothing: float = 0.1
+    gradient_clip_norm: float | None = None
+    ema_decay: float | None = None
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    xla: bool = False
+    steps_per_call: int = 10
+    """Updates that one call from Python runs."""
+    seed: int = 1
+    checkpoint_steps: int | None = None
+    checkpoint_minutes: float | None = 10.0
+    """Section 6.1: checkpoints at 10-minute intervals. Steps and minutes may both be set."""
+    keep_checkpoints: int = 5
+    average_last: int = 5
+    validation_steps: int = 1000
+    bleu_steps: int | None = None
+    """Every so many steps BLEU on a sample of the validation set; None: never while training."""
+    bleu_samples: int = 200
+    early_stopping: int | None = None
+    """Validations without a better perplexity after which the run ends; None: never."""
+    skipped_steps_limit: int = 20
+    """Steps in a row with a loss or gradient that is not finite, after which the run ends."""
+
+    def validate(self) -> None:
+        at_least_one = (
+            "batch_tokens accumulation_steps max_length max_steps warmup_steps steps_per_call keep_checkpoints"
+        )
+        for field in f"{at_least_one} average_last validation_steps bleu_samples skipped_steps_limit".split():
+            self.require(field, getattr(self, field) >= 1, "at least 1")
+        for field in ("checkpoint_steps", "bleu_steps", "early_stopping"):
+            self.require(field, getattr(self, field) is None or getattr(self, field) >= 1, "None or at least 1")
+        for field in ("checkpoint_minutes", "gradient_clip_norm"):
+            self.require(field, getattr(self, field) is None or getattr(self, field) > 0, "None or above 0")
+        for field in ("beta1", "beta2", "label_smoothing"):
+            self.require(field, 0.0 <= getattr(self, field) < 1.0, "at least 0 and below 1")
+        for field in ("epsilon", "learning_rate_scale"):
+            self.require(field, getattr(self, field) > 0, "above 0")
+        self.require("ema_decay", self.ema_decay is None or 0 < self.ema_decay < 1, "None or between 0 and 1")
+        self.require("seed", 0 <= self.seed < 2**31, "at least 0 and below 2^31")
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingConfig(TypedFields):
+    """The search (section 6.1 of the paper)."""
+
+    section: ClassVar[str] = "decoding"
+
+    beam_size: int = 4
+    alpha: float = 0.6
+    """Length penalty ((5 + length) / 6) ** alpha."""
+    max_extra_length: int = 50
+    """The longest output is the input's length plus this."""
+    min_length: int = 0
+    max_source_length: int = 256
+    """Tokens of a source sentence, its end included; what is longer is cut and flagged."""
+    n_best: int = 1
+    no_repeat_ngram: int = 0
+    coverage_penalty: float = 0.0
+    diversity: float = 0.0
+    sampling: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+
+    def validate(self) -> None:
+        for field in ("beam_size", "max_source_length", "n_best"):
+            self.require(field, getattr(self, field) >= 1, "at least 1")
+        for field in (
+            "alpha",
+            "max_extra_length",
+            "min_length",
+            "no_repeat_ngram",
+            "coverage_penalty",
+            "diversity",
+            "top_k",
+        ):
+            self.require(field, getattr(self, field) >= 0, "at least 0")
+        self.require("temperature", self.temperature > 0, "above 0")
+        self.require("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
+        self.require("seed", 0 <= self.seed < 2**31, "at least 0 and below 2^31")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(TypedFields):
+    """Everything a run is made of. `preset` is the name it began from."""
+
+    section: ClassVar[str] = "config"
+
+    preset: str = "base"
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    decoding: DecodingConfig = DecodingConfig()
+
+    def override(self, settings: list[str]) -> "Config":
+        """This configuration with settings like "training.max_steps=60" applied, in order."""
+        config = self
+        for setting in settings:
+            config = config._override_one(setting)
+        return config
+
+    def _override_one(self, setting: str) -> "Config":
+        path, equals, text = setting.partition("=")
+        name, dot, field = path.strip().partition(".")
+        sections = {"model": self.model, "training": self.training, "decoding": self.decoding}
+        if not equals or not dot or name not in sections:
+            raise ConfigError(
+                f"A setting looks like section.field=value with a section of {', '.join(sections)}; got {setting!r}."
+            )
+        changed = dataclasses.replace(sections[name], **{field: sections[name].parse(field, text.strip())})
+        return dataclasses.replace(self, **{name: changed})
+
+    def save(self, path: str | pathlib.Path) -> None:
+        pathlib.Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | pathlib.Path) -> "Config":
+        """Reads what `save` wrote; keys of the run's surroundings, such as "versions", are left aside."""
+        path = pathlib.Path(path)
+        try:
+            values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{path} is not JSON: {error}.") from error
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path} must hold a JSON object, not {type(values).__name__}.")
+        return cls.from_dict({key: value for key, value in values.items() if key != "versions"})

@@ -1,0 +1,110 @@
+"""Dataclasses whose fields are checked: types, unknown keys, JSON round trip, `field=value` overrides."""
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be: the message names the field."""
+
+
+class TypedFields:
+    """Base of frozen dataclasses with fields of plain types (int, float, bool, str, Literal, or None).
+
+    A subclass checks what types cannot say in `validate`, with `self.require`.
+    """
+
+    def __post_init__(self):
+        for name, annotation in self._types().items():
+            object.__setattr__(self, name, _checked(self._where(name), annotation, getattr(self, name)))
+        self.validate()
+
+    def validate(self) -> None:
+        """Raises ConfigError when fields have values that cannot be."""
+
+    def require(self, field: str, holds: bool, expected: str) -> None:
+        if not holds:
+            raise ConfigError(f"{self._where(field)} must be {expected}, not {getattr(self, field)!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]):
+        """The inverse of `to_dict`; keys that do not exist are refused, missing ones take their defaults."""
+        return cls(**{key: _built(cls._type(key), value) for key, value in values.items()})
+
+    @classmethod
+    def parse(cls, field: str, text: str) -> Any:
+        """The value that `text`, from a command line, means for `field`."""
+        return _parsed(cls._where(field), cls._type(field), text)
+
+    @classmethod
+    def _types(cls) -> dict[str, Any]:
+        hints = typing.get_type_hints(cls)
+        return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+    @classmethod
+    def _type(cls, field: str):
+        types_by_name = cls._types()
+        if field not in types_by_name:
+            raise ConfigError(f"{cls._where(field)} does not exist. Fields: {', '.join(types_by_name)}.")
+        return types_by_name[field]
+
+    @classmethod
+    def _where(cls, field: str) -> str:
+        return f"{getattr(cls, 'section', cls.__name__)}.{field}"
+
+
+def _alternatives(annotation) -> tuple:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def _built(annotation, value):
+    if isinstance(annotation, type) and issubclass(annotation, TypedFields) and isinstance(value, dict):
+        return annotation.from_dict(value)
+    return value
+
+
+def _checked(where: str, annotation, value):
+    """`value` if it is of the annotated type (whole numbers pass for floats), else ConfigError."""
+    for kind in _alternatives(annotation):
+        if typing.get_origin(kind) is typing.Literal:
+            if value in typing.get_args(kind):
+                return value
+        elif kind is float:
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return float(value)
+        elif isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+            return value
+    raise ConfigError(f"{where} must be {_spelled(annotation)}, not {value!r}.")
+
+
+def _parsed(where: str, annotation, text: str):
+    for kind in _alternatives(annotation):
+        if kind is type(None) and text.lower() in ("none", "null", ""):
+            return None
+        if kind is bool and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+        if kind is str or text in typing.get_args(kind):
+            return text
+    raise ConfigError(f"{where} must be {_spelled(annotation)}, not {text!r}.")
+
+
+def _spelled(annotation) -> str:
+    names = []
+    for kind in _alternatives(annotation):
+        if typing.get_origin(kind) is typing.Literal:
+            names.extend(repr(choice) for choice in typing.get_args(kind))
+        else:
+            names.append("None" if kind is type(None) else kind.__name__)
+    return " or ".join(names)
