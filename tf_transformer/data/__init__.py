@@ -1,0 +1,1 @@
+"""From raw sentence pairs to batches of a token budget."""
