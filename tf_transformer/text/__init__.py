@@ -1,0 +1,1 @@
+"""Text to ids and back: the subword vocabulary, in Python and in the graph."""
