@@ -1,0 +1,122 @@
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from tf_transformer.training import checkpoints
+from tf_transformer.training.checkpoints import CheckpointError, save_checkpoint, step_directory, verify_checkpoint
+
+MODEL = {"encoder/kernel": np.arange(6, dtype="float32").reshape(2, 3), "decoder/bias": np.zeros(5, "float32")}
+TRAINING = {"adam/momentum": np.ones((2, 3), "float32"), "step": np.array(7)}
+
+
+def save(directory, step, **info):
+    return save_checkpoint(directory / step_directory(step), MODEL, TRAINING, step=step, **info)
+
+
+def flip_a_bit(file: pathlib.Path, place: int = -1):
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    path = save(tmp_path, 7, position={"epoch": 2, "batch": 11})
+    info = verify_checkpoint(path)
+    assert (info["step"], info["position"]) == (7, {"epoch": 2, "batch": 11})
+    model, training = checkpoints.load_model_tensors(path), checkpoints.load_training_tensors(path)
+    assert model.keys() == MODEL.keys() and training.keys() == TRAINING.keys()
+    np.testing.assert_array_equal(model["encoder/kernel"], MODEL["encoder/kernel"])
+    assert training["step"] == 7
+
+
+def test_nothing_else_is_left_beside_it(tmp_path):
+    save(tmp_path, 7)
+    save(tmp_path, 7)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000007"]
+
+
+@pytest.mark.parametrize("file", [checkpoints.MODEL, checkpoints.TRAINING, checkpoints.INFO])
+@pytest.mark.parametrize("damage", ["flipped", "truncated", "missing", "empty"])
+def test_damage_is_found(tmp_path, file, damage):
+    path = save(tmp_path, 7)
+    if damage == "flipped":
+        flip_a_bit(path / file, -3)
+    elif damage == "truncated":
+        (path / file).write_bytes((path / file).read_bytes()[:-5])
+    elif damage == "missing":
+        (path / file).unlink()
+    else:
+        (path / file).write_bytes(b"")
+    with pytest.raises(CheckpointError, match=f"{path.name}"):
+        verify_checkpoint(path)
+
+
+def test_an_edited_step_is_found(tmp_path):
+    path = save(tmp_path, 7)
+    info = json.loads((path / checkpoints.INFO).read_text())
+    (path / checkpoints.INFO).write_text(json.dumps({**info, "step": 8}))
+    with pytest.raises(CheckpointError, match="has changed"):
+        verify_checkpoint(path)
+
+
+def test_a_damaged_newest_one_gives_way_to_the_one_before_with_a_warning(tmp_path, caplog):
+    older, newer = save(tmp_path, 7), save(tmp_path, 100_000_000)
+    assert checkpoints.latest_intact(tmp_path) == newer
+    flip_a_bit(newer / checkpoints.MODEL)
+    assert checkpoints.latest_intact(tmp_path) == older
+    assert "step-100000000/model.safetensors is damaged" in caplog.text
+
+
+def test_all_damaged_is_an_error_and_none_is_none(tmp_path):
+    assert checkpoints.latest_intact(tmp_path) is None
+    flip_a_bit(save(tmp_path, 7) / checkpoints.MODEL)
+    with pytest.raises(CheckpointError, match=r"All checkpoints in .* are damaged"):
+        checkpoints.latest_intact(tmp_path)
+
+
+def test_a_model_alone_is_no_place_to_resume_from(tmp_path):
+    older = save(tmp_path, 7)
+    newer = save_checkpoint(tmp_path / step_directory(8), MODEL, step=8)
+    assert checkpoints.latest_intact(tmp_path) == newer
+    assert checkpoints.latest_intact(tmp_path, resumable=True) == older
+
+
+def test_prune_keeps_the_last(tmp_path):
+    for step in (3, 20, 100):
+        save(tmp_path, step)
+    checkpoints.prune_checkpoints(tmp_path, keep=2)
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path)] == ["step-00000020", "step-00000100"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_leftovers_of_a_killed_process_go_away_and_what_it_moved_aside_comes_back(tmp_path):
+    save_checkpoint(tmp_path / "best", MODEL, step=5)
+    (tmp_path / "best").rename(tmp_path / ".best.replaced")
+    (tmp_path / ".step-00000007.writing-12345").mkdir()
+    (tmp_path / ".step-00000003.removing").mkdir()
+    checkpoints.remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+    assert verify_checkpoint(tmp_path / "best")["step"] == 5
+
+
+def test_a_failed_write_says_so_and_changes_nothing(tmp_path, monkeypatch):
+    save_checkpoint(tmp_path / "best", MODEL, step=5)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "_write_info", full)
+    with pytest.raises(OSError, match=r"best could not be written .*No space left.* Earlier ones are unchanged"):
+        save_checkpoint(tmp_path / "best", MODEL, step=6)
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+    assert verify_checkpoint(tmp_path / "best")["step"] == 5
+
+
+def test_a_newer_format_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "FORMAT", 2)
+    path = save(tmp_path, 7)
+    monkeypatch.setattr(checkpoints, "FORMAT", 1)
+    with pytest.raises(CheckpointError, match="format 2; this version reads up to 1"):
+        verify_checkpoint(path)

@@ -1,0 +1,34 @@
+import keras
+import pytest
+
+from tf_transformer.training.schedules import NoamSchedule
+
+
+@pytest.mark.parametrize("step", [1, 17, 3999, 4000, 4001, 100_000])
+def test_is_equation_3_of_the_paper(step):
+    expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+    assert float(NoamSchedule(512)(step)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_rises_until_the_end_of_the_warmup_and_falls_after_it():
+    schedule = NoamSchedule(64, warmup_steps=7)
+    assert float(schedule(6)) < float(schedule(7)) > float(schedule(8))
+
+
+def test_step_zero_has_the_rate_zero():
+    assert float(NoamSchedule(64)(0)) == 0.0
+
+
+def test_scale_multiplies():
+    assert float(NoamSchedule(64, scale=2.0)(5)) == pytest.approx(2 * float(NoamSchedule(64)(5)))
+
+
+def test_an_optimizer_that_carries_it_can_be_saved_and_loaded():
+    optimizer = keras.optimizers.Adam(NoamSchedule(48, warmup_steps=11, scale=0.5))
+    loaded = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert loaded._learning_rate.get_config() == {"model_dim": 48, "warmup_steps": 11, "scale": 0.5}
+
+
+def test_refuses_a_warmup_of_no_steps():
+    with pytest.raises(ValueError, match="warmup_steps must be above 0, not 0"):
+        NoamSchedule(64, warmup_steps=0)

@@ -1,0 +1,1 @@
+"""Training: the loss, the schedule, the loop over `tf.distribute`, and the checkpoints it leaves."""
