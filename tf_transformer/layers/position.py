@@ -1,0 +1,98 @@
+"""What tells the model where a token stands (section 3.5)."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+KINDS = ("sinusoidal", "t2t", "marian", "learned")
+
+# Positions are split into blocks of this many, so that float32 angles stay small and accurate at any length.
+_BLOCK = 256
+
+
+def sinusoidal_encoding(positions, dim: int, kind: str = "sinusoidal"):
+    """Sines and cosines of `positions` (…) at dim / 2 wavelengths: (…, dim), float32.
+
+    "sinusoidal" is the paper: PE(pos, 2i) = sin(pos / 10000^(2i/d)) and PE(pos, 2i+1) its cosine, interleaved.
+    "marian" has the same angles, all sines before all cosines. "t2t", tensor2tensor's, also divides by (d/2 - 1)
+    instead of d/2, so that its longest wavelength is exactly 10000 times 2 pi.
+    """
+    rates = _rates(dim, kind)
+    # sin(pos * rate) = sin(block * (256 * rate mod 2 pi) + rest * rate), with small angles on the right.
+    per_block = (_BLOCK * rates) % (2 * math.pi)
+    positions = ops.cast(positions, "int32")
+    block = ops.cast(positions // _BLOCK, "float32")[..., None]
+    rest = ops.cast(positions % _BLOCK, "float32")[..., None]
+    angles = block * per_block.astype("float32") + rest * rates.astype("float32")  # (…, dim / 2)
+    sines, cosines = ops.sin(angles), ops.cos(angles)
+    if kind == "sinusoidal":
+        pairs = ops.stack([sines, cosines], axis=-1)
+        return ops.reshape(pairs, (*ops.shape(sines)[:-1], dim))
+    return ops.concatenate([sines, cosines], axis=-1)
+
+
+def _rates(dim: int, kind: str) -> np.ndarray:
+    steps = np.arange(dim // 2, dtype="float64")
+    divisor = max(dim // 2 - 1, 1) if kind == "t2t" else dim / 2
+    return 10000.0 ** (-steps / divisor)
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class PositionalEncoding(keras.layers.Layer):
+    """Adds to each token's vector that of its position. Masks pass through; the sum is made in float32.
+
+    Args:
+        kind: "sinusoidal" (the paper), "t2t", "marian" or "learned" (Table 3, row E).
+        max_positions: rows of the table of learned positions; the others have no limit.
+
+    Call arguments:
+        inputs: (B, T, D), D even unless learned.
+        positions: integers (B, T), (1, T) or (T,); None counts from 0.
+
+    Returns:
+        (B, T, D).
+
+    Example:
+        >>> PositionalEncoding()(keras.ops.zeros((1, 2, 4)))[0, 1]  # sin 1, cos 1, sin 0.01, cos 0.01
+    """
+
+    def __init__(self, kind="sinusoidal", max_positions=1024, **kwargs):
+        super().__init__(**kwargs)
+        if kind not in KINDS:
+            raise ValueError(f"PositionalEncoding's kind must be one of {', '.join(KINDS)}, not {kind!r}.")
+        self.kind = kind
+        self.max_positions = max_positions
+        self.supports_masking = True
+
+    def build(self, input_shape, positions_shape=None):
+        dim = input_shape[-1]
+        if self.kind == "learned":
+            spread = keras.initializers.RandomNormal(stddev=dim**-0.5)
+            self.table = self.add_weight(shape=(self.max_positions, dim), initializer=spread, name="table")
+        elif dim % 2:
+            raise ValueError(f"{self.name}: sines and cosines need an even width, not {dim}.")
+
+    def call(self, inputs, positions=None):
+        if positions is None:
+            self._check_length(inputs.shape[1])
+            positions = ops.arange(ops.shape(inputs)[1])
+        if self.kind == "learned":
+            encoding = ops.cast(ops.take(self.table, positions, axis=0), "float32")
+        else:
+            encoding = sinusoidal_encoding(positions, inputs.shape[-1], self.kind)
+        return ops.cast(ops.cast(inputs, "float32") + encoding, inputs.dtype)
+
+    def _check_length(self, length):
+        if self.kind == "learned" and length is not None and length > self.max_positions:
+            raise ValueError(
+                f"{self.name} has learned {self.max_positions} positions; a sequence of {length} does not fit. "
+                "Raise max_positions or cut the sequence."
+            )
+
+    def compute_output_shape(self, input_shape, positions_shape=None):
+        return input_shape
+
+    def get_config(self):
+        return super().get_config() | {"kind": self.kind, "max_positions": self.max_positions}
