@@ -1,0 +1,84 @@
+"""A SavedModel with the signatures of an export and arithmetic anyone can do in their head.
+
+`serving_default` turns "ab" into "<mark>AB"; `nbest` does so three times with falling scores; `score` adds the
+lengths of source and target; `attention` has sizes that depend on the batch; `strict` fails on the row "bad";
+`slow` counts for a while first; `raw` answers with bytes that are not text.
+"""
+
+import tensorflow as tf
+
+TEXT = tf.TensorSpec([None], tf.string, name="text")
+SOURCE = tf.TensorSpec([None], tf.string, name="source")
+TARGET = tf.TensorSpec([None], tf.string, name="target")
+WEIGHT = 2.0
+
+
+class Toy(tf.Module):
+    """The toy: `mark` tells versions apart, `turns` is how long `slow` counts."""
+
+    def __init__(self, mark: str = "", turns: int = 20_000, weight: float = WEIGHT):
+        super().__init__()
+        self.mark = tf.constant(mark)
+        self.turns = turns
+        self.weight = tf.Variable([weight] * 7, name="weight")
+        self.traces = 0
+
+    def upper(self, text):
+        return tf.strings.join([self.mark, tf.strings.upper(tf.ensure_shape(text, [None]), encoding="utf-8")])
+
+    @tf.function(input_signature=[TEXT])
+    def translate(self, text):
+        self.traces += 1
+        return {"translation": self.upper(text)}
+
+    @tf.function(input_signature=[TEXT])
+    def nbest(self, text):
+        best = tf.tile(self.upper(text)[:, None], [1, 3])
+        scores = tf.ones(tf.shape(best)) * -tf.constant([0.1, 0.2, 0.3])
+        return {
+            "translations": tf.ensure_shape(best, [None, 3]),
+            "scores": tf.ensure_shape(scores, [None, 3]),
+            "truncated": tf.strings.length(text) > 5,
+        }
+
+    @tf.function(input_signature=[SOURCE, TARGET])
+    def score(self, source, target):
+        total = tf.cast(tf.strings.length(source) + tf.strings.length(target), tf.float32)
+        return {"score": total * self.weight[0], "tokens": tf.strings.length(target)}
+
+    @tf.function(input_signature=[TEXT])
+    def attention(self, text):
+        letters = tf.strings.bytes_split(text).to_tensor()
+        return {"tokens": letters, "weights": tf.cast(tf.strings.length(letters), tf.float32)}
+
+    @tf.function(input_signature=[TEXT])
+    def strict(self, text):
+        with tf.control_dependencies([tf.debugging.assert_none_equal(text, "bad", message="a bad row")]):
+            return {"translation": tf.identity(self.upper(text))}
+
+    @tf.function(input_signature=[TEXT])
+    def slow(self, text):
+        count = tf.while_loop(lambda i: i < self.turns, lambda i: [i + 1], [tf.constant(0)])[0]
+        return {"translation": tf.strings.join([self.upper(text), tf.as_string(tf.fill(tf.shape(text), count))])}
+
+    @tf.function(input_signature=[TEXT])
+    def raw(self, text):
+        return {"text_bytes": tf.strings.join([text, "\xff".encode("latin-1")])}
+
+    def signatures(self):
+        return {
+            "serving_default": self.translate,
+            "nbest": self.nbest,
+            "score": self.score,
+            "attention": self.attention,
+            "strict": self.strict,
+            "slow": self.slow,
+            "raw": self.raw,
+        }
+
+
+def write_toy(directory, mark: str = "", **options) -> Toy:
+    """Writes a Toy to `directory` (MODEL_BASE/<version>) and returns it."""
+    toy = Toy(mark, **options)
+    tf.saved_model.save(toy, str(directory), signatures=toy.signatures())
+    return toy
