@@ -1,0 +1,86 @@
+import builtins
+import json
+
+import numpy as np
+import pytest
+from toy_workdir import toy_tokenizers, toy_workdir
+
+from tf_transformer.export.ctranslate2 import export_ctranslate2, vocabulary
+from tf_transformer.text.id_map import IdMap
+from tf_transformer.text.tokenizer import Tokenizer, load_tokenizers
+from tf_transformer.training.checkpoints import load_model_tensors, save_checkpoint
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    return toy_workdir(tmp_path_factory.mktemp("ctranslate2") / "run")
+
+
+def test_the_directory_is_complete(workdir, tmp_path):
+    output = export_ctranslate2(workdir.path, tmp_path / "models" / "toy")
+    assert sorted(file.name for file in output.iterdir()) == [
+        "config.json",
+        "model.bin",
+        "shared_vocabulary.json",
+        "tokenizer.model",
+    ]
+    pieces = json.loads((output / "shared_vocabulary.json").read_text())
+    assert pieces[:4] == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert len(pieces) == workdir.config.model.vocab_size
+    assert load_tokenizers(output).sha256 == workdir.tokenizers.sha256
+    assert [file.name for file in output.parent.iterdir()] == ["toy"]
+
+
+def test_quantization_makes_it_smaller(workdir, tmp_path):
+    sizes = {
+        kind: (export_ctranslate2(workdir, tmp_path / str(kind), quantization=kind) / "model.bin").stat().st_size
+        for kind in (None, "float32", "float16")
+    }
+    assert sizes[None] == sizes["float32"]
+    assert sizes["float16"] < 0.6 * sizes["float32"]
+
+
+def test_an_unknown_quantization_is_refused_before_anything_is_written(workdir, tmp_path):
+    with pytest.raises(ValueError, match=r"one of float32.*not 'int4'"):
+        export_ctranslate2(workdir, tmp_path / "toy", quantization="int4")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_output_is_kept(workdir, tmp_path):
+    (tmp_path / "toy").mkdir()
+    with pytest.raises(ValueError, match="there already"):
+        export_ctranslate2(workdir, tmp_path / "toy")
+
+
+def test_weights_that_are_not_finite_are_refused(workdir, tmp_path):
+    tensors = load_model_tensors(workdir.checkpoint())
+    tensors["decoder/layer_1/feed_forward/inner/bias"][3] = np.nan
+    broken = save_checkpoint(tmp_path / "broken", tensors, step=1)
+    with pytest.raises(ValueError, match="decoder/layer_1/feed_forward/inner/bias"):
+        export_ctranslate2(workdir, tmp_path / "toy", checkpoint=broken)
+
+
+def test_without_the_package_the_error_names_the_extra(workdir, tmp_path, monkeypatch):
+    real_import = builtins.__import__
+
+    def no_ctranslate2(name, *args, **kwargs):
+        if name.endswith("ctranslate2_spec"):
+            raise ModuleNotFoundError("No module named 'ctranslate2'")
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_ctranslate2)
+    with pytest.raises(ValueError, match=r"pip install tf_transformer\[ctranslate2\]"):
+        export_ctranslate2(workdir, tmp_path / "toy")
+
+
+def test_ids_without_a_piece_of_their_own_get_a_name():
+    model = toy_tokenizers().source
+    size = model.vocab_size
+    # As in OPUS-MT: </s> is 0, <unk> is 1, the padding, which also starts, is the last id; one id has no piece.
+    ids = [size, 1, 1, 0, *range(3, size - 1)]
+    table = IdMap(tuple(ids), size + 1, pad_id=size, unknown_id=1, start_id=size, end_id=0)
+    pieces = vocabulary(Tokenizer(model.model, table), size + 3)
+    assert len(pieces) == len(set(pieces)) == size + 3
+    assert pieces[:3] == ["</s>", "<unk>", "<unused_2>"]
+    assert pieces[3] == model.pieces([4])[0]
+    assert pieces[size:] == ["<s>", f"<unused_{size + 1}>", f"<unused_{size + 2}>"]
