@@ -1,0 +1,166 @@
+"""Beam search against searches over a toy model that try everything, or are written as the definition reads."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import toy_search
+from toy_search import END, SOURCE, START, ToyModel
+
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.greedy import greedy_search
+from tf_transformer.decoding.options import SearchOptions
+
+ROWS = 5
+EVERY_OPTION = {
+    "plain": {},
+    "no penalty": {"alpha": 0.0},
+    "strong penalty": {"alpha": 2.0},
+    "minimum": {"min_length": 2},
+    "no repeated word": {"no_repeat_ngram": 1},
+    "no repeated pair": {"no_repeat_ngram": 2},
+    "coverage": {"coverage_penalty": 0.7},
+    "forbidden": {"forbidden_ids": (0, 3)},
+    "all": {"min_length": 1, "no_repeat_ngram": 2, "coverage_penalty": 0.3, "forbidden_ids": (2,), "alpha": 1.3},
+}
+
+
+def run(model, max_lengths, options, rows=None, prefixes=None, search=beam_search):
+    rows = list(range(len(max_lengths))) if rows is None else rows
+    prefix = lengths = None
+    if prefixes:
+        lengths = tf.constant([len(prefix) for prefix in prefixes])
+        prefix = tf.ragged.constant(prefixes, tf.int32).to_tensor(default_value=4)
+
+    @tf.function(autograph=False)
+    def graph():
+        return search(
+            model.step,
+            model.state(rows),
+            tf.fill([len(rows)], START),
+            tf.constant(max_lengths, tf.int32),
+            options,
+            grow=lambda state, capacity: model.grow(state, capacity, options.beam_size),
+            prefix=prefix,
+            prefix_lengths=lengths,
+            source_length=SOURCE,
+        )
+
+    return graph()
+
+
+def rows_of(result):
+    """[[(ids, score), …] a row], without what does not exist."""
+    found = []
+    for ids, lengths, scores in zip(result.ids.numpy(), result.lengths.numpy(), result.scores.numpy()):
+        assert all((row[length:] == 0).all() for row, length in zip(ids, lengths))
+        found.append([(list(row[:n]), float(s)) for row, n, s in zip(ids, lengths, scores) if n])
+    return found
+
+
+def assert_same(found, expected):
+    assert [ids for ids, _ in found] == [ids for ids, _ in expected]
+    np.testing.assert_allclose([s for _, s in found], [s for _, s in expected], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", EVERY_OPTION)
+def test_a_wide_beam_is_exhaustive(name):
+    model, lengths = ToyModel(3, seed=3), [3, 2, 3]
+    options = SearchOptions(END, beam_size=130, **EVERY_OPTION[name])
+    found = rows_of(run(model, lengths, options))
+    for row, length in enumerate(lengths):
+        assert_same(found[row], toy_search.exhaustive_search(model, row, length, options))
+
+
+@pytest.mark.parametrize("beams", [2, 3])
+@pytest.mark.parametrize("name", [*EVERY_OPTION, "diverse"])
+def test_a_narrow_beam_finds_what_the_definition_finds(name, beams):
+    """The definition never stops early: so this also shows that the early stop changes nothing."""
+    model, lengths = ToyModel(ROWS, seed=11), [9, 1, 19, 0, 7]
+    options = SearchOptions(END, beam_size=beams, **EVERY_OPTION.get(name, {"diversity": 0.9}))
+    found = rows_of(run(model, lengths, options))
+    for row, length in enumerate(lengths):
+        expected = toy_search.plain_beam_search(model, row, length, options) if length else []
+        assert_same(found[row], expected[:beams])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_the_stop_guards_the_hypotheses_asked_for(alpha):
+    model, lengths = ToyModel(ROWS, seed=5), [21] * ROWS
+    found = rows_of(run(model, lengths, SearchOptions(END, beam_size=3, n_best=1, alpha=alpha)))
+    options = SearchOptions(END, beam_size=3, alpha=alpha)
+    for row in range(ROWS):
+        assert_same(found[row][:1], toy_search.plain_beam_search(model, row, 21, options)[:1])
+
+
+@pytest.mark.parametrize("beams", [1, 3, 130])
+def test_a_prefix_is_forced_and_counts(beams):
+    model, prefixes = ToyModel(3, seed=7), [[4], [], [3, 3]]
+    options = SearchOptions(END, beam_size=beams, min_length=1)
+    found = rows_of(run(model, [3, 3, 3], options, prefixes=prefixes))
+    for row, prefix in enumerate(prefixes):
+        plain = {1: toy_search.plain_greedy, 3: toy_search.plain_beam_search, 130: toy_search.exhaustive_search}[beams]
+        assert_same(found[row], plain(model, row, 3, options, prefix)[:beams])
+
+
+@pytest.mark.parametrize("name", EVERY_OPTION)
+def test_beam_1_is_greedy(name):
+    model, lengths = ToyModel(ROWS, seed=2), [9, 1, 19, 0, 7]
+    options = SearchOptions(END, beam_size=1, **EVERY_OPTION[name])
+    beam, greedy = run(model, lengths, options), run(model, lengths, options, search=greedy_search)
+    for ours, theirs in zip(beam, greedy):
+        np.testing.assert_array_equal(ours, theirs)
+    for row, (length, found) in enumerate(zip(lengths, rows_of(greedy))):
+        assert_same(found, toy_search.plain_greedy(model, row, length, options))
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_row_alone_is_the_row_in_any_batch(beams):
+    model, lengths = ToyModel(7, seed=13), [40, 3, 0, 17, 33, 1, 16]
+    options = SearchOptions(END, beam_size=beams, alpha=2.0)
+    together = rows_of(run(model, lengths, options))
+    for row, length in enumerate(lengths):
+        assert_same(rows_of(run(model, [length], options, rows=[row]))[0], together[row])
+    backwards = rows_of(run(model, lengths[::-1], options, rows=list(range(7))[::-1]))
+    for ours, theirs in zip(backwards[::-1], together):
+        assert_same(ours, theirs)
+
+
+def test_log_probs_are_the_models_own():
+    model, options = ToyModel(3, seed=17), SearchOptions(END, beam_size=2, alpha=0.6)
+    result = run(model, [5, 6, 4], options)
+    for row in range(3):
+        for ids, length, value in zip(result.ids[row].numpy(), result.lengths[row], result.log_probs[row]):
+            np.testing.assert_allclose(value, toy_search.log_prob(model, row, list(ids[: int(length)])), rtol=1e-5)
+
+
+def test_finished_come_before_those_that_were_cut():
+    model = ToyModel(ROWS, seed=19, sharpness=4.0)
+    result = run(model, [3] * ROWS, SearchOptions(END, beam_size=3))
+    ends = tf.reduce_any(result.ids == END, axis=2).numpy()
+    np.testing.assert_array_equal(result.finished.numpy(), ends)
+    assert ends.any() and not ends.all()
+    assert (np.diff(ends.astype(int), axis=1) <= 0).all()
+
+
+def test_ties_go_to_the_lower_id():
+    model = ToyModel(1)
+    model.output[:] = 0.0
+    found = rows_of(run(model, [2], SearchOptions(END, beam_size=3, alpha=0.0)))[0]
+    assert [ids for ids, _ in found] == [[1], [0, 1], [0, 0]]
+
+
+def test_an_empty_batch_and_rows_without_room():
+    model, options = ToyModel(2), SearchOptions(END, beam_size=2)
+    assert run(model, [], options, rows=[]).ids.shape == (0, 2, 0)
+    assert run(model, [0, 0], options).ids.shape == (2, 2, 0)
+
+
+def test_options_say_what_is_wrong():
+    with pytest.raises(ValueError, match="beam_size must be at least 1, not 0"):
+        SearchOptions(END, beam_size=0)
+    with pytest.raises(ValueError, match="n_best must be from 1 to beam_size = 2, not 3"):
+        SearchOptions(END, beam_size=2, n_best=3)
+    with pytest.raises(ValueError, match="forbidden_ids"):
+        SearchOptions(END, forbidden_ids=(END,))
+    with pytest.raises(ValueError, match="needs source_length"):
+        beam_search(None, None, None, None, SearchOptions(END, coverage_penalty=1.0))

@@ -1,0 +1,91 @@
+"""Sampling: the right distribution, the right ids left out, and the same seeds giving the same outputs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import toy_search
+from toy_search import END, START, VOCAB, ToyModel
+
+from tf_transformer.decoding.options import SearchOptions
+from tf_transformer.decoding.sampling import SamplingOptions, sample
+
+PATHS = 997
+
+
+def draw(model, rows, seeds, lengths, sampling=None, paths=3, **options):
+    options = SearchOptions(END, beam_size=paths, **options)
+
+    @tf.function(autograph=False)
+    def graph(seeds):
+        return sample(
+            model.step,
+            model.state(rows),
+            tf.fill([len(rows)], START),
+            tf.constant(lengths),
+            seeds,
+            options,
+            sampling or SamplingOptions(),
+            grow=lambda state, capacity: model.grow(state, capacity, paths),
+        )
+
+    return graph(tf.constant(seeds))
+
+
+def frequencies(model, sampling, **options):
+    ids = draw(model, [0], [[1, 2]], [1], sampling, PATHS, **options).ids[0, :, 0]
+    return np.bincount(ids, minlength=VOCAB) / PATHS
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_frequencies_are_the_models_probabilities(temperature):
+    model = ToyModel(1, seed=3)
+    expected = np.exp(model.log_probs(0, ()) / temperature)
+    found = frequencies(model, SamplingOptions(temperature=temperature))
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=0.05)
+
+
+def test_only_the_likeliest_are_drawn():
+    model = ToyModel(1, seed=3)
+    probs = np.exp(model.log_probs(0, ()))
+    order = np.argsort(-probs)
+    kept = np.zeros(VOCAB)
+    kept[order[:2]] = probs[order[:2]] / probs[order[:2]].sum()
+    np.testing.assert_allclose(frequencies(model, SamplingOptions(top_k=2)), kept, atol=0.05)
+    nucleus = float(probs[order[0]] + probs[order[1]] / 2)
+    np.testing.assert_allclose(frequencies(model, SamplingOptions(top_p=nucleus)), kept, atol=0.05)
+    assert frequencies(model, SamplingOptions(top_p=1e-6))[order[0]] == 1
+
+
+def test_constraints_hold():
+    model = ToyModel(1, seed=3)
+    found = frequencies(model, SamplingOptions(), min_length=1, forbidden_ids=(4,))
+    assert found[END] == 0 and found[4] == 0 and found[0] > 0
+
+
+def test_a_row_draws_the_same_in_any_batch():
+    model, seeds, lengths = ToyModel(3, seed=5), [[1, 2], [3, 4], [5, 6]], [19, 4, 9]
+    together = draw(model, [0, 1, 2], seeds, lengths)
+    for row in range(3):
+        alone = draw(model, [row], [seeds[row]], [lengths[row]])
+        width = alone.ids.shape[2]
+        np.testing.assert_array_equal(alone.ids[0], together.ids[row, :, :width])
+    again = draw(model, [0, 1, 2], seeds, lengths)
+    np.testing.assert_array_equal(again.ids, together.ids)
+    other = draw(model, [0, 1, 2], [[7, 8], [9, 10], [11, 12]], lengths)
+    assert other.ids.shape != together.ids.shape or (other.ids.numpy() != together.ids.numpy()).any()
+
+
+def test_log_probs_are_the_models_own_whatever_the_temperature():
+    model = ToyModel(1, seed=7)
+    result = draw(model, [0], [[1, 2]], [6], SamplingOptions(temperature=3.0))
+    for ids, length, value in zip(result.ids[0].numpy(), result.lengths[0], result.log_probs[0]):
+        np.testing.assert_allclose(value, toy_search.log_prob(model, 0, list(ids[: int(length)])), rtol=1e-5)
+
+
+def test_options_say_what_is_wrong():
+    with pytest.raises(ValueError, match="temperature must be above 0, not 0"):
+        SamplingOptions(temperature=0)
+    with pytest.raises(ValueError, match=r"top_p must be above 0 and at most 1, not 1\.5"):
+        SamplingOptions(top_p=1.5)
+    with pytest.raises(ValueError, match="top_k must be at least 0, not -1"):
+        SamplingOptions(top_k=-1)

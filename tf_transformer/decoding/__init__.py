@@ -1,0 +1,1 @@
+"""Search over a decoder: beam, greedy and sampling as plain TensorFlow graphs, and the translator built on them."""

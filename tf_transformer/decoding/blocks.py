@@ -1,0 +1,118 @@
+"""The loop under every search: it runs in blocks of steps, between which memory grows and finished rows leave.
+
+Steps write into buffers of a fixed capacity in place. When a block is full the buffers grow by at least a quarter,
+so that the copying a step pays for stays constant however long the output becomes. Rows that are done leave when a
+block ends, or when half of the rows are done, so that one long sentence does not make the whole batch wait.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding.options import GrowFunction
+
+BLOCK = 16
+
+
+class Rows(NamedTuple):
+    """What a search knows of its sentences; the first axis of every tensor is the batch.
+
+    done: (B,) bool.
+    values: anything else.
+    histories: tensors whose last axis, of size C, is the decoded position; they begin with C = 0.
+    """
+
+    done: tf.Tensor
+    values: dict[str, tf.Tensor]
+    histories: dict[str, tf.Tensor]
+
+
+def run_in_blocks(
+    advance: Callable[[tf.Tensor, Rows, Any], tuple[Rows, Any]],
+    rows: Rows,
+    state: Any,
+    limit: tf.Tensor,
+    grow: GrowFunction | None = None,
+) -> Rows:
+    """The rows after `advance(index, rows, state)` has been called until all are done.
+
+    Args:
+        advance: one step of the search; it must leave rows alone that are done.
+        rows: all rows; those already done never run.
+        state: the model's; a structure of tensors whose first axis is the batch.
+        limit: scalar int32, the number of steps after which all rows are done.
+        grow: (state, capacity) -> state with room for so many steps.
+    """
+
+    def block(index, capacity, places, results, live, state):
+        places, live, state = _without_done(places, live, state)
+        capacity = tf.where(index < capacity, capacity, _next_capacity(capacity, limit))
+        live, results = _grown(live, capacity), _grown(results, capacity)
+        state = grow(state, capacity) if grow else state
+        index, live, state = _run_block(advance, index, capacity, live, state)
+        results = tf.nest.map_structure(
+            lambda whole, part: tf.tensor_scatter_nd_update(whole, places[:, None], part), results, live
+        )
+        return index, capacity, places, results, live, state
+
+    zero = tf.zeros([], tf.int32)
+    first = (zero, zero, tf.range(tf.shape(rows.done)[0]), rows, rows, state)
+    last = tf.while_loop(
+        lambda index, capacity, places, results, live, state: ~tf.reduce_all(live.done),
+        block,
+        first,
+        shape_invariants=tf.nest.map_structure(_any_sizes, first),
+    )
+    return last[3]
+
+
+def _run_block(advance, index, capacity, live, state):
+    """Steps until the block is full or half of its rows are done."""
+    count = tf.shape(live.done)[0]
+
+    def unfinished(index, live, state):
+        return (index < capacity) & (2 * tf.reduce_sum(tf.cast(live.done, tf.int32)) < count)
+
+    def step(index, live, state):
+        live, state = advance(index, live, state)
+        return index + 1, live, state
+
+    first = (index, live, state)
+    return tf.while_loop(unfinished, step, first, shape_invariants=tf.nest.map_structure(_any_sizes, first))
+
+
+def _without_done(places, live, state):
+    """The rows that still run: their places in the batch, what is known of them, and the model's state."""
+    left = tf.reshape(tf.where(~live.done), [-1])
+    return tf.cond(
+        tf.reduce_any(live.done),
+        lambda: tf.nest.map_structure(lambda tensor: tf.gather(tensor, left), (places, live, state)),
+        lambda: (places, live, state),
+    )
+
+
+def _next_capacity(capacity, limit):
+    return tf.minimum(capacity + tf.maximum(BLOCK, capacity // 4), limit)
+
+
+def _grown(rows: Rows, capacity) -> Rows:
+    def pad(history):
+        rank = history.shape.rank
+        return tf.pad(history, [[0, 0]] * (rank - 1) + [[0, capacity - tf.shape(history)[-1]]])
+
+    return rows._replace(histories=tf.nest.map_structure(pad, rows.histories))
+
+
+def _any_sizes(tensor):
+    return tf.TensorShape([None] * tensor.shape.rank)
+
+
+def keep_done(old: Rows, new: Rows) -> Rows:
+    """The new rows, but the old ones where they were done already."""
+
+    def choose(before, after):
+        done = tf.reshape(old.done, tf.concat([tf.shape(old.done), tf.ones([after.shape.rank - 1], tf.int32)], axis=0))
+        return tf.where(done, before, after)
+
+    return tf.nest.map_structure(choose, old, new)
