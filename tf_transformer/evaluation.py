@@ -1,0 +1,130 @@
+"""Corpus scores of translations: each with the name and the signature that tell what it may be compared with.
+
+The paper's BLEU is not sacreBLEU. It is `multi-bleu.perl` on text tokenized by Moses and with compounds split at their
+hyphens (tensor2tensor's `get_ende_bleu.sh`), which gives higher numbers: here it is called "tokenized compound-split
+BLEU", and no score is called "BLEU" alone.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+
+import sacrebleu.metrics
+import sacremoses
+
+BOOTSTRAP = 1000
+SACREBLEU, CHRF, COMPOUND_SPLIT = "sacreBLEU", "chrF", "tokenized compound-split BLEU"
+
+_HYPHEN_IN_COMPOUND = re.compile(r"(\S)-(\S)")
+# Where words have no spaces between them, sacreBLEU's 13a would count whole sentences as words.
+_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """One number about a whole corpus, from 0 to 100.
+
+    name: what it is called.
+    value: the score.
+    signature: everything it depends on, in sacreBLEU's form.
+    mean, half_width: of the 95 % confidence interval by bootstrap resampling; None without it.
+    """
+
+    name: str
+    value: float
+    signature: str
+    mean: float | None = None
+    half_width: float | None = None
+
+    def __str__(self) -> str:
+        interval = "" if self.mean is None else f" (95 %: {self.mean:.2f} ± {self.half_width:.2f})"
+        return f"{self.name} {self.value:.2f}{interval}  {self.signature}"
+
+
+def corpus_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    target_language: str | None = None,
+    tokenizer: str | None = None,
+    bootstrap: int = BOOTSTRAP,
+) -> list[Score]:
+    """sacreBLEU, chrF and the paper's measure.
+
+    Args:
+        hypotheses: the translations.
+        references: as many, in the same order.
+        target_language: "de", for the rules of tokenization; None: those of English.
+        tokenizer: sacreBLEU's, by its name there; None: 13a, or what fits the language.
+        bootstrap: resamplings for the confidence intervals; 0: none.
+    """
+    _check(hypotheses, references)
+    return [
+        sacrebleu_score(hypotheses, references, target_language, tokenizer, bootstrap),
+        chrf_score(hypotheses, references, bootstrap),
+        compound_split_score(hypotheses, references, target_language, bootstrap),
+    ]
+
+
+def sacrebleu_score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    target_language: str | None = None,
+    tokenizer: str | None = None,
+    bootstrap: int = 0,
+) -> Score:
+    """BLEU as sacreBLEU defines it: on raw, cased text, which it tokenizes itself."""
+    tokenizer = tokenizer or _TOKENIZERS.get(target_language or "", "13a")
+    return _score(SACREBLEU, sacrebleu.metrics.BLEU(tokenize=tokenizer), hypotheses, references, bootstrap)
+
+
+def chrf_score(hypotheses: Sequence[str], references: Sequence[str], bootstrap: int = 0) -> Score:
+    """chrF2 as sacreBLEU defines it: F-score of character n-grams."""
+    return _score(CHRF, sacrebleu.metrics.CHRF(), hypotheses, references, bootstrap)
+
+
+def compound_split_score(
+    hypotheses: Sequence[str], references: Sequence[str], target_language: str | None = None, bootstrap: int = 0
+) -> Score:
+    """The paper's measure: BLEU without smoothing on words as `compound_split` makes them."""
+    moses = sacremoses.MosesTokenizer(lang=target_language or "en")
+    sides = ([compound_split(line, moses) for line in side] for side in (hypotheses, references))
+    # `force`: sacreBLEU warns of text that looks tokenized, as here it must.
+    metric = sacrebleu.metrics.BLEU(tokenize="none", smooth_method="none", force=True)
+    score = _score(COMPOUND_SPLIT, metric, *sides, bootstrap)
+    tokenization = f"tok:moses-{target_language or 'en'}+compound-split"
+    return dataclasses.replace(score, signature=score.signature.replace("tok:none", tokenization))
+
+
+def compound_split(line: str, moses: sacremoses.MosesTokenizer) -> str:
+    """A line as Moses tokenizes it, with hyphens inside words as words of their own: `a ##AT##-##AT## b`."""
+    return _HYPHEN_IN_COMPOUND.sub(r"\1 ##AT##-##AT## \2", moses.tokenize(line, return_str=True))
+
+
+def perplexity(log_prob: float, tokens: int) -> float:
+    """e to the mean negative log-probability of a token; infinite rather than an overflow."""
+    if tokens < 1:
+        raise ValueError(f"Perplexity needs at least one token, got {tokens}: is the file empty?")
+    mean = -log_prob / tokens
+    return math.exp(mean) if mean < 700 else math.inf
+
+
+def _score(name: str, metric, hypotheses: Sequence[str], references: Sequence[str], bootstrap: int) -> Score:
+    # One sentence cannot be resampled.
+    bootstrap = bootstrap if len(hypotheses) > 1 else 0
+    result = metric.corpus_score(hypotheses, [references], n_bootstrap=max(bootstrap, 1))
+    signature = metric.get_signature().format()
+    if not bootstrap:
+        return Score(name, float(result.score), signature)
+    # sacreBLEU keeps the interval in private fields, and formats it only into its text.
+    return Score(name, float(result.score), signature, float(result._mean), float(result._ci))
+
+
+def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    if len(hypotheses) != len(references):
+        raise ValueError(
+            f"Expected as many translations as references, got {len(hypotheses)} and {len(references)}: "
+            "are they of the same test set?"
+        )
+    if not hypotheses:
+        raise ValueError("There is nothing to score: expected at least one translation and its reference, got none.")
