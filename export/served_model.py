@@ -1,0 +1,97 @@
+"""One loaded version of a model: its signatures, ready to be called from any thread."""
+
+import logging
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the tokenizers' ops
+
+from tf_transformer.export import saved_model_files
+from tf_transformer.export.inspect_report import Problem
+from tf_transformer.export.rest_request import BadRequest
+from tf_transformer.export.warmup_replay import read_warmup_requests
+
+_log = logging.getLogger(__name__)
+
+
+class BadModel(ValueError):
+    """Raised for a SavedModel that cannot be served: damaged, without signatures, or failing its warm-up."""
+
+
+class ServedSignature:
+    """A signature as a function from arrays to arrays.
+
+    Attributes:
+        inputs, outputs: TensorSpecs by name.
+        mergeable: Whether requests may share a call: dimension 0 is the batch everywhere, and no other size of an
+            output depends on what else is in the batch.
+    """
+
+    def __init__(self, name: str, function):
+        self.name = name
+        self.inputs = dict(function.structured_input_signature[1])
+        self.outputs = dict(function.structured_outputs)
+        self.mergeable = all(_has_free_batch(each.shape) for each in (*self.inputs.values(), *self.outputs.values()))
+        self.mergeable &= all(each.shape[1:].is_fully_defined() for each in self.outputs.values() if self.mergeable)
+        self._function = function
+
+    def __call__(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Runs the signature; what the model refuses is a BadRequest."""
+        tensors = {name: tf.constant(tensors[name], spec.dtype) for name, spec in self.inputs.items()}
+        try:
+            return {name: each.numpy() for name, each in self._function(**tensors).items()}
+        except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError, tf.errors.OutOfRangeError) as error:
+            raise BadRequest(error.message) from error
+
+
+class ServedModel:
+    """A SavedModel in memory.
+
+    Args:
+        directory: `MODEL_BASE/<version>`.
+        version: The number of that directory.
+        warm_up: Whether to replay `assets.extra/tf_serving_warmup_requests`, if it is there.
+    """
+
+    def __init__(self, directory, version: int, warm_up: bool = True):
+        self.directory = pathlib.Path(directory)
+        self.version = version
+        self.signature_defs = self._read_signature_defs()
+        # Kept: variables and tables live as long as the object that owns them.
+        self._loaded = tf.saved_model.load(str(self.directory), tags=["serve"])
+        self.signatures = {name: ServedSignature(name, each) for name, each in self._loaded.signatures.items()}
+        if not self.signatures:
+            raise BadModel(f"{self.directory} has no signatures: export it with signatures")
+        if warm_up:
+            self._warm_up()
+
+    def signature(self, name: str) -> ServedSignature:
+        """The signature of that name."""
+        if name not in self.signatures:
+            known = ", ".join(sorted(self.signatures))
+            raise BadRequest(f'Serving signature name: "{name}" not found in signature def; there are: {known}')
+        return self.signatures[name]
+
+    def _read_signature_defs(self):
+        """The SignatureDefs of an undamaged SavedModel."""
+        message = saved_model_files.read_graph(self.directory)
+        problems = [message] if isinstance(message, Problem) else saved_model_files.fingerprint_problems(self.directory)
+        if problems:
+            raise BadModel(f"{self.directory}: {problems[0].message}")
+        return dict(message.meta_graphs[0].signature_def)
+
+    def _warm_up(self):
+        count = 0
+        for name, tensors in read_warmup_requests(self.directory):
+            try:
+                self.signature(name)(tensors)
+            except (ValueError, KeyError, tf.errors.OpError) as error:
+                raise BadModel(f"warm-up request {count} of {self.directory} failed: {error}") from error
+            count += 1
+        if count:
+            _log.info("replayed %d warm-up requests of version %d", count, self.version)
+
+
+def _has_free_batch(shape: tf.TensorShape) -> bool:
+    return shape.rank is not None and shape.rank > 0 and shape[0] is None
