@@ -3,6 +3,7 @@
 import keras
 
 from tf_transformer.layers.block import Block, SublayersBlock
+from tf_transformer.layers.masks import first_mask
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -50,6 +51,7 @@ class DecoderLayer(SublayersBlock):
         self,
         inputs,
         memory=None,
+        mask=None,
         inputs_mask=None,
         memory_mask=None,
         self_attention_mask=None,
@@ -62,7 +64,7 @@ class DecoderLayer(SublayersBlock):
             self.causal_attention,
             self._before(x, self.self_attention_norm),
             attention_mask=self_attention_mask,
-            query_mask=inputs_mask,
+            query_mask=first_mask(mask, inputs_mask),
             use_causal_mask=True,
             return_attention=return_attention,
             training=training,
@@ -150,6 +152,7 @@ class Decoder(Block):
         self,
         inputs,
         memory=None,
+        mask=None,
         inputs_mask=None,
         memory_mask=None,
         self_attention_mask=None,
@@ -162,7 +165,7 @@ class Decoder(Block):
             x = layer(
                 x,
                 memory,
-                inputs_mask=inputs_mask,
+                inputs_mask=first_mask(mask, inputs_mask),
                 memory_mask=memory_mask,
                 self_attention_mask=self_attention_mask,
                 cross_attention_mask=cross_attention_mask,

@@ -3,6 +3,7 @@
 import keras
 
 from tf_transformer.layers.block import Block, SublayersBlock
+from tf_transformer.layers.masks import first_mask
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -32,13 +33,13 @@ class EncoderLayer(SublayersBlock):
         self._self_attention_dropout = self._new_dropout("self_attention_dropout")
         self._feed_forward_dropout = self._new_dropout("feed_forward_dropout")
 
-    def call(self, inputs, mask=None, attention_mask=None, return_attention=False, training=None):
+    def call(self, inputs, mask=None, inputs_mask=None, attention_mask=None, return_attention=False, training=None):
         x = inputs
         attended, weights = self._attention(
             self.self_attention,
             self._before(x, self.self_attention_norm),
             attention_mask=attention_mask,
-            query_mask=mask,
+            query_mask=first_mask(mask, inputs_mask),
             return_attention=return_attention,
             training=training,
         )
@@ -84,8 +85,8 @@ class Encoder(Block):
             layer.build(input_shape)
         self.final_norm = self._new_norm("final_norm", input_shape) if self.norm == "pre" else None
 
-    def call(self, inputs, mask=None, attention_mask=None, return_attention=False, training=None):
-        x, weights = inputs, []
+    def call(self, inputs, mask=None, inputs_mask=None, attention_mask=None, return_attention=False, training=None):
+        x, weights, mask = inputs, [], first_mask(mask, inputs_mask)
         for layer in self.layers:
             x = layer(x, mask=mask, attention_mask=attention_mask, return_attention=return_attention, training=training)
             if return_attention:

@@ -33,3 +33,12 @@ def combine_masks(*masks):
         mask = mask[:, None, :] if len(mask.shape) == 2 else mask
         combined = mask if combined is None else ops.logical_and(combined, mask)
     return combined
+
+
+def first_mask(*masks):
+    """The first mask that is not None.
+
+    Keras hands a layer the mask of its first input as `mask` when that is the only tensor of the call, and as
+    `<name>_mask` when there are several: a layer that may meet both has both arguments and takes what came.
+    """
+    return next((mask for mask in masks if mask is not None), None)

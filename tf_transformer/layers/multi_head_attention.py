@@ -5,7 +5,7 @@ from keras import ops
 
 from tf_transformer.layers.attention import scaled_dot_product_attention
 from tf_transformer.layers.blockwise_attention import blockwise_attention
-from tf_transformer.layers.masks import combine_masks
+from tf_transformer.layers.masks import combine_masks, first_mask
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -78,13 +78,14 @@ class MultiHeadAttention(keras.layers.Layer):
         query,
         value=None,
         attention_mask=None,
+        mask=None,
         query_mask=None,
         value_mask=None,
         use_causal_mask=False,
         return_attention=False,
         training=None,
     ):
-        key_mask = query_mask if value is None else value_mask
+        key_mask = first_mask(query_mask, mask) if value is None else value_mask
         keys_values = self.project(query if value is None else value)
         output, weights = self._attend(
             query, keys_values, combine_masks(attention_mask, key_mask), use_causal_mask, return_attention, training

@@ -66,8 +66,8 @@ class PositionalEncoding(keras.layers.Layer):
         self.max_positions = max_positions
         self.supports_masking = True
 
-    def build(self, input_shape, positions_shape=None):
-        dim = input_shape[-1]
+    def build(self, inputs_shape, positions_shape=None):
+        dim = inputs_shape[-1]
         if self.kind == "learned":
             spread = keras.initializers.RandomNormal(stddev=dim**-0.5)
             self.table = self.add_weight(shape=(self.max_positions, dim), initializer=spread, name="table")
@@ -91,8 +91,8 @@ class PositionalEncoding(keras.layers.Layer):
                 "Raise max_positions or cut the sequence."
             )
 
-    def compute_output_shape(self, input_shape, positions_shape=None):
-        return input_shape
+    def compute_output_shape(self, inputs_shape, positions_shape=None):
+        return inputs_shape
 
     def get_config(self):
         return super().get_config() | {"kind": self.kind, "max_positions": self.max_positions}

@@ -1,0 +1,149 @@
+"""Attention: fully masked rows, the blockwise form, causality, Keras masks, gradients, errors."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from tf_transformer import layers
+
+B, H, T, S, DK, DV = 2, 3, 13, 17, 5, 7
+
+
+def tensors(seed=0):
+    random = np.random.default_rng(seed)
+    shapes = [(B, H, T, DK), (B, H, S, DK), (B, H, S, DV)]
+    return [tf.constant(random.normal(size=shape), tf.float32) for shape in shapes]
+
+
+def output_and_gradients(function, inputs):
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        output = function(*inputs)
+        loss = tf.reduce_sum(tf.sin(output * 3.0))
+    return output, tape.gradient(loss, inputs)
+
+
+MASKS = {
+    "none": None,
+    "keys": np.random.default_rng(1).random((B, 1, S)) > 0.4,
+    "full": np.random.default_rng(2).random((B, T, S)) > 0.4,
+    "a row with nothing": np.concatenate([np.zeros((B, 1, S), bool), np.ones((B, T - 1, S), bool)], axis=1),
+}
+
+
+@pytest.mark.parametrize("block_size", [1, 4, 17, 64])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("mask", MASKS)
+def test_blockwise_equals_plain_forward_and_backward(mask, causal, block_size):
+    mask = MASKS[mask]
+    plain, plain_gradients = output_and_gradients(
+        lambda q, k, v: layers.scaled_dot_product_attention(q, k, v, mask, causal)[0], tensors()
+    )
+    blockwise, blockwise_gradients = output_and_gradients(
+        lambda q, k, v: layers.blockwise_attention(q, k, v, mask, causal, block_size), tensors()
+    )
+    np.testing.assert_allclose(blockwise, plain, atol=1e-5)
+    for ours, theirs in zip(blockwise_gradients, plain_gradients):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("block_size", [None, 4])
+def test_fully_masked_rows_give_zeros_and_finite_gradients(block_size):
+    mask = np.ones((B, T, S), bool)
+    mask[0, 3] = mask[1] = False
+
+    def attend(q, k, v):
+        if block_size:
+            return layers.blockwise_attention(q, k, v, mask, block_size=block_size)
+        return layers.scaled_dot_product_attention(q, k, v, mask)[0]
+
+    output, gradients = output_and_gradients(attend, tensors())
+    assert not output[0, :, 3].numpy().any() and not output[1].numpy().any()
+    assert output[0, :, 2].numpy().any()
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_masked_keys_have_weight_zero_and_weights_sum_to_one():
+    q, k, v = tensors()
+    mask = MASKS["keys"]
+    _, weights = layers.scaled_dot_product_attention(q, k, v, mask)
+    weights = weights.numpy()
+    assert (weights[np.broadcast_to(~mask[:, None], weights.shape)] == 0).all()
+    np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-6)
+
+
+def test_huge_logits_stay_finite_in_half_precision():
+    q, k, v = (tf.cast(x, tf.float16) for x in tensors())
+    output, _ = layers.scaled_dot_product_attention(q * 60, k * 60, v)
+    assert output.dtype == tf.float16 and np.isfinite(output).all()
+
+
+def test_keras_masks_hide_padded_keys():
+    ids = np.array([[5, 6, 7, 0, 0]])
+    embedding, attention = layers.SharedEmbedding(11, 6), layers.MultiHeadAttention(2, 3)
+    masked = attention(embedding(ids))
+    short = attention(embedding(ids[:, :3]))
+    np.testing.assert_allclose(masked[:, :3], short, atol=1e-6)
+
+
+def test_decoder_layer_takes_up_the_masks_of_both_inputs():
+    ids = np.array([[5, 6, 7, 0, 0]])
+    embedding, layer = layers.SharedEmbedding(11, 6), layers.DecoderLayer(num_heads=2, key_dim=3, value_dim=3)
+    masked = layer(embedding(ids[:, :2]), embedding(ids))
+    np.testing.assert_allclose(masked, layer(embedding(ids[:, :2]), embedding(ids[:, :3])), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Encoder", "Decoder"])
+def test_stacks_take_up_masks_also_beside_an_attention_mask(name):
+    ids = np.array([[0, 6, 7, 5]])
+    arguments = dict(num_heads=2, key_dim=3, value_dim=3, feed_forward_dim=5, num_layers=1)
+    if name == "Encoder":
+        stack, more = layers.Encoder(**arguments), {"attention_mask": np.ones((1, 4, 4), bool)}
+    else:
+        stack = layers.Decoder(cross_attention=False, **arguments)
+        more = {"self_attention_mask": np.ones((1, 4, 4), bool)}
+    embedding = layers.SharedEmbedding(11, 6)
+    alone = stack(embedding(ids[:, 1:]))
+    np.testing.assert_allclose(stack(embedding(ids))[:, 1:], alone, atol=1e-6)
+    np.testing.assert_allclose(stack(embedding(ids), **more)[:, 1:], alone, atol=1e-6)
+
+
+def test_masks_pass_through_stacks_in_the_functional_api():
+    ids = keras.Input((None,), dtype="int32")
+    x = layers.SharedEmbedding(11, 6)(ids)
+    x = layers.PositionalEncoding()(x)
+    x = layers.Encoder(num_layers=1, num_heads=2, key_dim=3, value_dim=3, feed_forward_dim=5)(x)
+    pooled = keras.layers.GlobalAveragePooling1D()(x)
+    model = keras.Model(ids, pooled)
+    np.testing.assert_allclose(model(np.array([[5, 6, 0, 0]])), model(np.array([[5, 6]])), atol=1e-6)
+
+
+def test_attention_weights_in_the_functional_api():
+    x = keras.Input((T, 8))
+    output, weights = layers.MultiHeadAttention(H, 5)(x, return_attention=True)
+    assert output.shape == (None, T, 8) and weights.shape == (None, H, T, T)
+
+
+def test_attention_dropout_falls_on_the_weights_in_training_only():
+    x = ops.ones((1, T, 8))
+    layer = layers.MultiHeadAttention(H, 5, dropout=0.5)
+    np.testing.assert_array_equal(layer(x), layer(x, training=False))
+    assert np.abs(layer(x, training=True) - layer(x)).max() > 1e-3
+
+
+def test_blockwise_and_dropout_exclude_each_other():
+    with pytest.raises(ValueError, match=r"block_size=4.*dropout=0.1.*block_size to None"):
+        layers.MultiHeadAttention(2, 3, dropout=0.1, block_size=4)
+
+
+def test_wrong_ranks_and_sizes_are_refused():
+    with pytest.raises(ValueError, match=r"expects \(B, T, D\)"):
+        layers.MultiHeadAttention(2, 3)(np.ones((2, 8), "float32"))
+    with pytest.raises(ValueError, match="num_heads must be at least 1, not 0"):
+        layers.MultiHeadAttention(0, 3)
+    with pytest.raises(ValueError, match="norm must be 'post' or 'pre', not 'both'"):
+        layers.Encoder(norm="both")
+    with pytest.raises(ValueError, match=r"needs the encoder's output.*cross_attention=False"):
+        layers.Decoder(num_layers=1)(np.ones((2, 3, 8), "float32"))

@@ -1,0 +1,77 @@
+"""Embedding and positions: scale, tying, precision, length, errors."""
+
+import numpy as np
+import pytest
+from keras import ops
+from numpy_reference import position
+
+from tf_transformer import layers
+from tf_transformer.layers.position import sinusoidal_encoding
+
+
+def test_embeddings_are_scaled_rows_and_logits_use_the_same_matrix():
+    layer = layers.SharedEmbedding(11, 16)
+    table = np.asarray(layer(np.array([[0]])) * 0)  # builds
+    table = layer.table.numpy()
+    np.testing.assert_allclose(layer(np.array([[3, 5]]))[0], table[[3, 5]] * 4.0, rtol=1e-6)
+    hidden = np.random.default_rng(0).normal(size=(2, 3, 16)).astype("float32")
+    np.testing.assert_allclose(layer.logits(ops.array(hidden)), hidden @ table.T, rtol=1e-4, atol=1e-5)
+
+
+def test_embeddings_begin_with_the_spread_of_the_paper():
+    layer = layers.SharedEmbedding(2003, 64)
+    layer.build()
+    assert abs(layer.table.numpy().std() - 64**-0.5) < 0.002
+
+
+@pytest.mark.parametrize("ids", [[[11]], [[-1]]])
+def test_ids_outside_the_vocabulary_are_refused(ids):
+    with pytest.raises(ValueError, match="expects ids from 0 to 10; got ids from"):
+        layers.SharedEmbedding(11, 4)(np.array(ids))
+
+
+def test_text_that_was_not_tokenized_is_refused():
+    with pytest.raises(ValueError, match="expects integer ids, not float32: tokenize"):
+        layers.SharedEmbedding(11, 4)(np.ones((1, 2), "float32"))
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "t2t", "marian"])
+def test_sinusoids_are_the_formula(kind):
+    ours = sinusoidal_encoding(ops.arange(41), 26, kind)
+    np.testing.assert_allclose(ours, position(41, 26, kind), atol=2e-6)
+
+
+def test_sinusoids_by_hand():
+    got = ops.convert_to_numpy(layers.PositionalEncoding()(ops.zeros((1, 2, 4))))[0]
+    np.testing.assert_allclose(got, [[0, 1, 0, 1], [0.841471, 0.540302, 0.00999983, 0.99995]], atol=1e-6)
+
+
+def test_sinusoids_are_right_far_out():
+    ours = sinusoidal_encoding(ops.arange(100_000, 100_003), 26)
+    np.testing.assert_allclose(ours, position(3, 26, start=100_000), atol=5e-4)
+
+
+def test_positions_are_not_rounded_to_bfloat16():
+    layer = layers.PositionalEncoding(dtype="mixed_bfloat16")
+    low = ops.convert_to_numpy(ops.cast(layer(ops.zeros((1, 1000, 8))), "float32"))[0]
+    # bfloat16 could not tell position 999 from 1000: the angle is computed in float32, only the sum is rounded.
+    np.testing.assert_allclose(low, position(1000, 8), atol=0.005)
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_positions_can_be_given(kind):
+    layer = layers.PositionalEncoding(kind, max_positions=31)
+    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    whole = ops.convert_to_numpy(layer(x))
+    order = np.array([4, 0, 3, 1, 2])
+    shuffled = ops.convert_to_numpy(layer(x[:, order], positions=np.stack([order, order])))
+    np.testing.assert_allclose(shuffled, whole[:, order], atol=1e-6)
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="learned 4 positions; a sequence of 5 does not fit"):
+        layers.PositionalEncoding("learned", max_positions=4)(np.ones((1, 5, 8), "float32"))
+    with pytest.raises(ValueError, match="even width, not 7"):
+        layers.PositionalEncoding()(np.ones((1, 5, 7), "float32"))
+    with pytest.raises(ValueError, match=r"kind must be one of .*, not 'rotary'"):
+        layers.PositionalEncoding("rotary")

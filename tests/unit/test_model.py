@@ -1,0 +1,78 @@
+"""The model as a Keras user meets it: presets, saving, compile and fit, precision, errors."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer import LabelSmoothedCrossEntropy, ModelConfig, NoamSchedule, Transformer
+from tf_transformer.config import ConfigError
+
+SIZES = dict(vocab_size=23, num_layers=1, model_dim=26, num_heads=3, key_dim=11, value_dim=13, feed_forward_dim=17)
+INPUTS = {"source": np.array([[5, 6, 3, 0], [7, 8, 9, 3]]), "target": np.array([[2, 5, 6], [2, 9, 4]])}
+
+
+def test_from_preset_takes_changes():
+    model = Transformer.from_preset("tiny", vocab_size=101, num_layers=1)
+    assert model.config.vocab_size == 101 and model.config.num_layers == 1
+    assert model(INPUTS).shape == (2, 3, 101)
+
+
+def test_two_models_in_one_process_have_the_same_names():
+    first, second = Transformer(ModelConfig(**SIZES)), Transformer(ModelConfig(**SIZES))
+    assert [v.path for v in first.trainable_variables] == [v.path for v in second.trainable_variables]
+
+
+def test_keras_file_round_trip(tmp_path):
+    model = Transformer(ModelConfig(**SIZES, output_bias=True, positions="learned"))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.config == model.config
+    np.testing.assert_array_equal(loaded(INPUTS), model(INPUTS))
+
+
+def test_compile_and_fit_learn():
+    model = Transformer(ModelConfig(**SIZES, dropout=0.0))
+    schedule = NoamSchedule(model_dim=26, warmup_steps=40)
+    optimizer = keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    model.compile(optimizer=optimizer, loss=LabelSmoothedCrossEntropy(0.1))
+    labels = np.array([[5, 6, 3], [9, 4, 3]])
+    dataset = tf.data.Dataset.from_tensors((INPUTS, labels)).repeat(60)
+    losses = model.fit(dataset, epochs=2, verbose=0).history["loss"]
+    assert losses[1] < 0.7 * losses[0]
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_logits_are_float32_under_mixed_precision(policy):
+    exact = Transformer(ModelConfig(**SIZES))
+    low = Transformer(ModelConfig(**SIZES), dtype=policy)
+    low.set_weights(exact.get_weights())
+    logits = low(INPUTS)
+    assert logits.dtype == tf.float32
+    np.testing.assert_allclose(logits, exact(INPUTS), atol=0.1)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_compiled(xla):
+    model = Transformer(ModelConfig(**SIZES))
+    compiled = tf.function(model, jit_compile=xla)
+    got = compiled({name: tf.constant(value) for name, value in INPUTS.items()})
+    np.testing.assert_allclose(got, model(INPUTS), atol=1e-5)
+
+
+def test_dropout_acts_in_training_only():
+    model = Transformer(ModelConfig(**SIZES, dropout=0.5))
+    np.testing.assert_array_equal(model(INPUTS), model(INPUTS, training=False))
+    assert np.abs(model(INPUTS, training=True) - model(INPUTS)).max() > 1e-2
+
+
+def test_wrong_inputs_are_refused():
+    model = Transformer(ModelConfig(**SIZES))
+    with pytest.raises(ValueError, match=r"called with .* got \['source'\]"):
+        model({"source": INPUTS["source"]})
+    with pytest.raises(ValueError, match=r"`source` ids of shape \(batch, length\); got \(4,\)"):
+        model({"source": INPUTS["source"][0], "target": INPUTS["target"]})
+    with pytest.raises(ValueError, match="ids from 0 to 22; got ids from 2 to 23"):
+        model({"source": INPUTS["source"], "target": np.array([[2, 23], [2, 4]])})
+    with pytest.raises(ConfigError, match=r"There is no preset 'huge'. Presets: base, A1"):
+        Transformer.from_preset("huge")
