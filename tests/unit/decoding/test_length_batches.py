@@ -1,0 +1,44 @@
+import random
+
+import pytest
+
+from tf_transformer.decoding.length_batches import in_batches, length_batches
+
+
+def test_every_text_is_in_one_batch_with_others_of_its_length():
+    choose = random.Random(3)
+    lengths = [choose.randint(0, 300) for _ in range(211)]
+    batches = length_batches(lengths, max_rows=13, max_bytes=1000)
+    assert sorted(i for batch in batches for i in batch) == list(range(211))
+    for batch in batches:
+        assert len(batch) <= 13
+        assert len(batch) == 1 or len(batch) * lengths[batch[0]] <= 1000
+    flat = [lengths[i] for batch in batches for i in batch]
+    assert flat == sorted(flat, reverse=True)
+
+
+def test_a_huge_text_is_alone_and_does_not_shrink_the_others():
+    assert length_batches([5, 10_000_000, 5, 5], max_rows=3, max_bytes=15) == [[1], [0, 2, 3]]
+
+
+def test_no_text_no_batch():
+    assert length_batches([]) == []
+    assert in_batches(lambda texts: texts, []) == []
+
+
+def test_results_come_back_in_order():
+    texts = [b"a" * n for n in (3, 0, 7, 5, 5, 1, 11)]
+    calls, progress = [], []
+
+    def call(left, right):
+        calls.append(len(left))
+        return [(one, two) for one, two in zip(left, right)]
+
+    results = in_batches(call, texts, texts[::-1], max_rows=2, done=progress.append)
+    assert results == list(zip(texts, texts[::-1]))
+    assert calls == progress == [2, 2, 2, 1]
+
+
+def test_a_result_too_few_is_an_error():
+    with pytest.raises(ValueError, match="shorter"):
+        in_batches(lambda texts: texts[1:], [b"a", b"b"])

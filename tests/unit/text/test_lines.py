@@ -1,0 +1,44 @@
+import io
+
+import pytest
+
+from tf_transformer.text.lines import as_cell, as_line, chunks, read_lines
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"\n", [b""]),
+        (b"a\nb\n", [b"a", b"b"]),
+        (b"a\nb", [b"a", b"b"]),
+        (b"a\n\n\nb\n", [b"a", b"", b"", b"b"]),
+        (b"a\r\nb\r\n", [b"a", b"b"]),
+        (b"a\rb\n", [b"a\rb"]),
+        ("a\u2028b\x85c\x0bd\x0ce\n".encode(), ["a\u2028b\x85c\x0bd\x0ce".encode()]),
+        (b"a\x00b\n\xff\xfe\n", [b"a\x00b", b"\xff\xfe"]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", [b"a", b"\xef\xbb\xbfb"]),
+        (b"\r\na\r", [b"", b"a"]),
+    ],
+)
+def test_only_a_line_feed_ends_a_line(data, lines):
+    assert list(read_lines(io.BytesIO(data))) == lines
+
+
+def test_a_long_line_is_cut_and_stays_one():
+    data = b"a" * 100 + b"\n" + b"b" * 7 + b"\n" + b"c" * 10 + b"\n" + b"d" * 23
+    assert list(read_lines(io.BytesIO(data), 10)) == [b"a" * 10, b"b" * 7, b"c" * 10, b"d" * 10]
+
+
+def test_chunks_end_at_either_limit():
+    lines = [b"a", b"b", b"c", b"dddd", b"e"]
+    assert list(chunks(lines, 2, 100)) == [[b"a", b"b"], [b"c", b"dddd"], [b"e"]]
+    assert list(chunks(lines, 100, 3)) == [[b"a", b"b", b"c"], [b"dddd"], [b"e"]]
+    assert list(chunks([], 2, 3)) == []
+
+
+def test_text_stays_one_line_and_one_cell():
+    text = "a\nb\rc\u2028d\x85e\x1ef\tg".encode()
+    assert as_line(text).decode() == "a b c d e f\tg"
+    assert as_cell(text).decode() == "a b c d e f g"
+    assert as_line(b"a\xff").decode() == "a\ufffd"
