@@ -1,0 +1,95 @@
+"""Configuration: types, limits, unknown keys, overrides, JSON."""
+
+import dataclasses
+import json
+
+import pytest
+
+from tf_transformer.config import Config, ConfigError, DecodingConfig, ModelConfig, TrainingConfig
+from tf_transformer.presets import PRESETS
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_json_round_trip(name, tmp_path):
+    PRESETS[name].save(tmp_path / "config.json")
+    assert Config.load(tmp_path / "config.json") == PRESETS[name]
+
+
+def test_configurations_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ModelConfig().dropout = 0.5
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "message"),
+    [
+        (ModelConfig, {"dropout": 1.0}, r"model\.dropout must be at least 0 and below 1, not 1\.0"),
+        (ModelConfig, {"num_heads": 0}, r"model\.num_heads must be at least 1, not 0"),
+        (ModelConfig, {"num_heads": 8.0}, r"model\.num_heads must be int, not 8\.0"),
+        (ModelConfig, {"num_layers": True}, r"model\.num_layers must be int, not True"),
+        (ModelConfig, {"norm": "both"}, r"model\.norm must be 'post' or 'pre', not 'both'"),
+        (ModelConfig, {"model_dim": 7}, r"model\.model_dim must be even \(sines and cosines\), not 7"),
+        (ModelConfig, {"vocab_size": 3}, r"model\.vocab_size must be at least 4"),
+        (ModelConfig, {"end_id": 2}, r"model\.end_id must be an id of its own, not 2"),
+        (ModelConfig, {"start_id": 40000}, r"model\.start_id must be an id of the vocabulary, 0 to 36999, not 40000"),
+        (ModelConfig, {"target_vocab_size": 9}, r"model\.tied_embeddings must be 'target' or 'none' where"),
+        (TrainingConfig, {"max_steps": 0}, r"training\.max_steps must be at least 1, not 0"),
+        (TrainingConfig, {"ema_decay": 1.0}, r"training\.ema_decay must be None or between 0 and 1"),
+        (TrainingConfig, {"checkpoint_minutes": -1}, r"training\.checkpoint_minutes must be None or above 0"),
+        (DecodingConfig, {"top_p": 0.0}, r"decoding\.top_p must be above 0 and at most 1, not 0\.0"),
+    ],
+)
+def test_impossible_values_are_refused_by_name(section, values, message):
+    with pytest.raises(ConfigError, match=message):
+        section(**values)
+
+
+def test_unknown_keys_are_refused_by_name():
+    with pytest.raises(ConfigError, match=r"training\.learning_rate does not exist\. Fields: batch_tokens, "):
+        TrainingConfig.from_dict({"learning_rate": 0.1})
+    with pytest.raises(ConfigError, match=r"config\.optimiser does not exist"):
+        Config.from_dict({"optimiser": {}})
+
+
+def test_overrides_are_typed():
+    config = Config().override(
+        [
+            "training.max_steps=60",
+            "training.checkpoint_minutes=none",
+            "training.gradient_clip_norm=1",
+            "training.xla=true",
+            "model.norm=pre",
+        ]
+    )
+    assert config.training.max_steps == 60
+    assert config.training.checkpoint_minutes is None
+    assert config.training.gradient_clip_norm == 1.0 and isinstance(config.training.gradient_clip_norm, float)
+    assert config.training.xla is True
+    assert config.model == dataclasses.replace(ModelConfig(), norm="pre")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("max_steps=60", "A setting looks like section.field=value with a section of model, training, decoding"),
+        ("training.max_steps", "A setting looks like"),
+        ("trainer.max_steps=60", "A setting looks like"),
+        ("training.steps=60", r"training\.steps does not exist"),
+        ("training.max_steps=many", r"training\.max_steps must be int, not 'many'"),
+        ("training.max_steps=6.5", r"training\.max_steps must be int, not '6\.5'"),
+        ("training.xla=1", r"training\.xla must be bool, not '1'"),
+        ("model.dropout=2", r"model\.dropout must be at least 0 and below 1"),
+    ],
+)
+def test_wrong_overrides_are_refused(setting, message):
+    with pytest.raises(ConfigError, match=message):
+        Config().override([setting])
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "config.json").write_text('{"preset": "ba')
+    with pytest.raises(ConfigError, match=r"config\.json is not JSON"):
+        Config.load(tmp_path / "config.json")
+    (tmp_path / "config.json").write_text(json.dumps([1]))
+    with pytest.raises(ConfigError, match="must hold a JSON object, not list"):
+        Config.load(tmp_path / "config.json")
