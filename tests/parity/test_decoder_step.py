@@ -1,0 +1,82 @@
+"""The cached decoder step against the whole model, for every option a model has."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.config import ModelConfig
+from tf_transformer.decoding.decoder_step import DecoderStep
+from tf_transformer.decoding.options import Step
+from tf_transformer.model import Transformer
+
+SMALL = {
+    "vocab_size": 23,
+    "num_layers": 2,
+    "model_dim": 14,
+    "feed_forward_dim": 19,
+    "num_heads": 3,
+    "key_dim": 5,
+    "value_dim": 7,
+    "max_positions": 31,
+}
+VARIANTS = {
+    "paper": {},
+    "pre-norm": {"norm": "pre"},
+    "gelu": {"activation": "gelu"},
+    "swish": {"activation": "swish"},
+    "learned positions": {"positions": "learned"},
+    "t2t positions": {"positions": "t2t"},
+    "marian": {"positions": "marian", "output_bias": True, "start_id": 0},
+    "no bias": {"attention_bias": False},
+    "untied": {"tied_embeddings": "none", "target_vocab_size": 29},
+    "target tied": {"tied_embeddings": "target", "target_vocab_size": 29, "scale_embeddings": False},
+    "shallow decoder": {"num_layers": 3, "num_decoder_layers": 1},
+    "blockwise": {"attention_block_size": 4},
+}
+BEAMS, LENGTH = 3, 6
+
+
+def random_model(**changes):
+    model = Transformer(ModelConfig(**(SMALL | changes)))
+    random = np.random.RandomState(1)
+    for variable in model.variables:
+        variable.assign(variable + 0.3 * random.randn(*variable.shape))
+    return model
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_cached_is_uncached(variant):
+    """Beams change places at random; each must still see its own past and nothing else."""
+    model, random = random_model(**VARIANTS[variant]), np.random.RandomState(2)
+    source = random.randint(4, 23, (2, 7))
+    source[1, 5:] = 0
+    memory, mask = model.encode(tf.constant(source)), tf.constant(source != 0)
+    decoder = DecoderStep(model, BEAMS)
+    state = decoder.start(memory, mask)
+    texts = np.full((2, BEAMS, 1), model.config.start_id)
+    ancestors = np.zeros((2, BEAMS, 0), int)
+    for index in range(LENGTH):
+        if index in (0, 4):  # grows while it holds something
+            state = decoder.grow(state, tf.constant(index + 4))
+        ancestors = np.concatenate([ancestors, np.tile(np.arange(BEAMS)[None, :, None], (2, 1, 1))], axis=2)
+        room = np.pad(ancestors, [(0, 0), (0, 0), (0, index // 4 * 4 + 4 - index - 1)], constant_values=1)
+        step = Step(tf.constant(texts[:, :, -1], tf.int32), tf.constant(index), tf.constant(room, tf.int32))
+        logits, state, _ = decoder.step(step, state)
+        expected = model.decode(
+            tf.constant(texts.reshape(2 * BEAMS, -1)), tf.repeat(memory, BEAMS, axis=0), tf.repeat(mask, BEAMS, axis=0)
+        )[:, -1]
+        np.testing.assert_allclose(logits, tf.reshape(expected, logits.shape), atol=2e-5, rtol=2e-5)
+        parents, tokens = random.randint(0, BEAMS, (2, BEAMS)), random.randint(4, 23, (2, BEAMS, 1))
+        texts = np.concatenate([np.take_along_axis(texts, parents[..., None], 1), tokens], axis=2)
+        ancestors = np.take_along_axis(ancestors, parents[..., None], 1)
+
+
+def test_attention_covers_the_source():
+    model = random_model()
+    source = tf.constant([[5, 6, 3, 0, 0]])
+    decoder = DecoderStep(model, BEAMS, with_attention=True)
+    state = decoder.grow(decoder.start(model.encode(source), source != 0), tf.constant(2))
+    step = Step(tf.constant([[2, 7, 8]]), tf.constant(0), tf.tile([[[0], [1], [2]]], [1, 1, 2]))
+    attention = decoder.step(step, state).attention
+    np.testing.assert_allclose(tf.reduce_sum(attention[..., :3], axis=-1), np.ones((1, BEAMS)), rtol=1e-5)
+    np.testing.assert_array_equal(attention[..., 3:], np.ones((1, BEAMS, 2)))

@@ -1,0 +1,175 @@
+"""The Transformer's decoder as a step function: one position of all beams, over a cache that is only appended to.
+
+The K beams of a sentence are K queries of one attention. Keys and values of the source belong to the sentence and are
+computed once. Those of the output lie where they were first written, at (position, slot), and each beam sees those of
+its own past through a mask: nothing is copied when beams change places. The arithmetic is float32 whatever the policy
+the model was trained with.
+"""
+
+import tensorflow as tf
+
+from tf_transformer.decoding.options import Step, StepResult
+from tf_transformer.model import Transformer
+
+MASKED = -1e9
+
+
+class DecoderStep:
+    """The step function of a model, for a given number of beams.
+
+    Example:
+        decoder = DecoderStep(model, beams=4)
+        state = decoder.start(memory, source_mask)
+        beam_search(decoder.step, state, …, grow=decoder.grow)
+    """
+
+    def __init__(self, model: Transformer, beams: int, with_attention: bool = False):
+        self.model = model
+        self.config = model.config
+        self.beams = beams
+        self.with_attention = with_attention
+
+    def start(self, memory, source_mask):
+        """The state before the first step: the encoder's output (B, S, D) and its mask (B, S) to keys and values."""
+        memory = tf.cast(memory, tf.float32)
+        batch, config = tf.shape(memory)[0], self.config
+        shape = [batch, config.num_heads, 0]
+        layers = []
+        for layer in self.model.decoder.layers:
+            attention = layer.memory_attention
+            layers.append(
+                {
+                    "keys": tf.zeros([*shape, self.beams * config.key_dim]),
+                    "values": tf.zeros([*shape, self.beams * config.value_dim]),
+                    "memory_keys": self._heads(_dense(attention.key, memory), config.key_dim),
+                    "memory_values": self._heads(_dense(attention.value, memory), config.value_dim),
+                }
+            )
+        return {"layers": layers, "source_mask": source_mask}
+
+    def grow(self, state, capacity):
+        """The state with room for `capacity` positions."""
+
+        def pad(cache):
+            return tf.pad(cache, [[0, 0], [0, 0], [0, capacity - tf.shape(cache)[2]], [0, 0]])
+
+        layers = [layer | {name: pad(layer[name]) for name in ("keys", "values")} for layer in state["layers"]]
+        return state | {"layers": layers}
+
+    def step(self, step: Step, state) -> StepResult:
+        """Logits (B, K, V) of what follows each beam, and the state with this position written into it."""
+        x = self._embed(step)
+        past = self._ancestry_bias(step)
+        source = tf.where(state["source_mask"], 0.0, MASKED)[:, None, None]  # (B, 1, 1, S)
+        layers, weights = [], None
+        for layer, cache in zip(self.model.decoder.layers, state["layers"]):
+            x, cache, weights = self._layer(layer, x, cache, step.index, past, source)
+            layers.append(cache)
+        if self.model.decoder.final_norm is not None:
+            x = _normalize(self.model.decoder.final_norm, x)
+        attention = None
+        if self.with_attention:
+            attention = tf.where(state["source_mask"][:, None], tf.reduce_mean(weights, axis=1), 1.0)
+        return StepResult(self._logits(x), state | {"layers": layers}, attention)
+
+    def _embed(self, step):
+        """The beams' last ids as vectors (B * K, D)."""
+        x = self.model.target_positions(self.model.target_embedding(step.tokens), positions=step.index[None])
+        return tf.reshape(tf.cast(x, tf.float32), [-1, self.config.model_dim])
+
+    def _ancestry_bias(self, step):
+        """What hides everything but a beam's own past: (B, 1, K, C * K), 0 or MASKED."""
+        capacity = tf.shape(step.ancestors)[2]
+        past = (tf.range(capacity) <= step.index)[:, None]
+        visible = (step.ancestors[..., None] == tf.range(self.beams)) & past  # (B, K, C, K)
+        return tf.reshape(tf.where(visible, 0.0, MASKED), [-1, 1, self.beams, capacity * self.beams])
+
+    def _layer(self, layer, x, cache, index, past, source):
+        """One layer: (B * K, D), its cache -> (B * K, D), its cache, the weights on the source (B, H, K, S)."""
+        attended, own = self._self_attention(
+            layer.causal_attention, _before(layer, x, "self_attention"), cache, index, past
+        )
+        x = _after(layer, x, attended, "self_attention")
+        query = _before(layer, x, "cross_attention")
+        attended, weights = self._attend(
+            layer.memory_attention, query, cache["memory_keys"], cache["memory_values"], source
+        )
+        x = _after(layer, x, attended, "cross_attention")
+        inner, outer = layer.feed_forward._inner, layer.feed_forward._outer
+        transformed = _dense(outer, inner.activation(_dense(inner, _before(layer, x, "feed_forward"))))
+        return _after(layer, x, transformed, "feed_forward"), cache | own, weights
+
+    def _self_attention(self, attention, x, cache, index, past):
+        config, beams = self.config, self.beams
+        own = {}
+        for name, projection, depth in (
+            ("keys", attention.key, config.key_dim),
+            ("values", attention.value, config.value_dim),
+        ):
+            new = tf.reshape(_dense(projection, x), [-1, beams, config.num_heads, depth])
+            new = tf.reshape(tf.transpose(new, [0, 2, 1, 3]), [-1, beams * depth])
+            own[name] = _write(cache[name], new, index)
+        keys, values = (
+            tf.reshape(own[name], [tf.shape(past)[0], config.num_heads, -1, depth])
+            for name, depth in (("keys", config.key_dim), ("values", config.value_dim))
+        )
+        attended, _ = self._attend(attention, x, keys, values, past)
+        return attended, own
+
+    def _attend(self, attention, x, keys, values, bias):
+        """Attention of (B * K, D) to keys (B, H, N, d_k) and values (B, H, N, d_v): (B * K, D), (B, H, K, N)."""
+        config = self.config
+        query = tf.reshape(_dense(attention.query, x), [-1, self.beams, config.num_heads * config.key_dim])
+        query = self._heads(query * config.key_dim**-0.5, config.key_dim)
+        weights = tf.nn.softmax(tf.matmul(query, keys, transpose_b=True) + bias)
+        attended = tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3])
+        joined = tf.reshape(attended, [-1, config.num_heads * config.value_dim])
+        return _dense(attention.output_projection, joined), weights
+
+    def _heads(self, x, depth):
+        """(B, N, H * d) -> (B, H, N, d)."""
+        shape = tf.shape(x)
+        return tf.transpose(tf.reshape(x, [shape[0], shape[1], self.config.num_heads, depth]), [0, 2, 1, 3])
+
+    def _logits(self, x):
+        """(B * K, D) -> (B, K, V)."""
+        logits = tf.matmul(x, _float(self.model.output_embedding.table), transpose_b=True)
+        if self.model.output_bias is not None:
+            logits = tf.nn.bias_add(logits, _float(self.model.output_bias))
+        return tf.reshape(logits, [-1, self.beams, self.config.decoder_vocab_size])
+
+
+def _write(cache, new, index):
+    """`cache` (B, H, C, K * d) with `new` (B * H, K * d) at position `index`, in place where nobody else holds it."""
+    shape = tf.shape(cache)
+    rows, capacity = shape[0] * shape[1], shape[2]
+    flat = tf.reshape(cache, [rows * capacity, new.shape[-1]])
+    places = tf.range(rows) * capacity + index
+    return tf.reshape(tf.tensor_scatter_nd_update(flat, places[:, None], new), shape)
+
+
+def _dense(layer, x):
+    """A Keras dense layer without its activation, in float32: (…, D) -> (…, E)."""
+    kernel = _float(layer.kernel)
+    flat = tf.matmul(tf.reshape(x, [-1, kernel.shape[0]]), kernel)
+    flat = flat if layer.bias is None else tf.nn.bias_add(flat, _float(layer.bias))
+    return flat if x.shape.rank == 2 else tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [kernel.shape[1]]], axis=0))
+
+
+def _before(layer, x, name):
+    return _normalize(getattr(layer, f"{name}_norm"), x) if layer.norm == "pre" else x
+
+
+def _after(layer, x, output, name):
+    return x + output if layer.norm == "pre" else _normalize(getattr(layer, f"{name}_norm"), x + output)
+
+
+def _normalize(layer, x):
+    """Layer normalisation over the last axis."""
+    centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    return centred * tf.math.rsqrt(variance + layer.epsilon) * _float(layer.gamma) + _float(layer.beta)
+
+
+def _float(variable):
+    return tf.cast(tf.convert_to_tensor(variable), tf.float32)
