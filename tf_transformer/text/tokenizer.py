@@ -98,6 +98,10 @@ class Tokenizer(tf.Module):
         text = self._op.detokenize(tf.ragged.boolean_mask(self._to_pieces(ids), kept))
         return tf.strings.strip(_valid_utf8(text))
 
+    def piece_strings(self, ids: tf.Tensor) -> tf.Tensor:
+        """The piece each id stands for, to look at: ids of any shape, within the vocabulary, to strings."""
+        return self._op.id_to_string(self._to_pieces(ids))
+
     def _to_pieces(self, ids: tf.Tensor) -> tf.Tensor:
         if self.id_map is None:
             return ids
