@@ -1,0 +1,1 @@
+"""The built-in English–German corpus: a small grammar that makes up sentence pairs from a seed."""
