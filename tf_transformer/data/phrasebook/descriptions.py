@@ -36,7 +36,6 @@ def quality(dice: Dice) -> Phrase:
         return sentence(parts.english(), parts.german())
     if kind < 8 and not parts.negated:
         return timed(dice, parts.but(tense="past"), ("yesterday", "gestern"))
-        )
     return timed(dice, parts, dice.pick((("today", "heute"), ("now", "jetzt"))))
 
 
