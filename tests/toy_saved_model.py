@@ -21,14 +21,12 @@ class Toy(tf.Module):
         self.mark = tf.constant(mark)
         self.turns = turns
         self.weight = tf.Variable([weight] * 7, name="weight")
-        self.traces = 0
 
     def upper(self, text):
         return tf.strings.join([self.mark, tf.strings.upper(tf.ensure_shape(text, [None]), encoding="utf-8")])
 
     @tf.function(input_signature=[TEXT])
     def translate(self, text):
-        self.traces += 1
         return {"translation": self.upper(text)}
 
     @tf.function(input_signature=[TEXT])

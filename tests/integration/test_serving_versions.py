@@ -1,0 +1,221 @@
+"""Versions that come, go and are broken while the server runs, and the end of the server itself."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from running_server import Connection, running_server
+from toy_saved_model import write_toy
+
+from tf_transformer.export.served_model import BadModel
+
+SLOW_TURNS = 100_000
+
+
+@pytest.fixture
+def base(tmp_path, toys):
+    base = tmp_path / "base"
+    shutil.copytree(toys / "1", base / "1")
+    return base
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory):
+    """Versions 1 and 2 to copy from."""
+    directory = tmp_path_factory.mktemp("toys")
+    write_toy(directory / "1", mark="1:")
+    write_toy(directory / "2", mark="2:", turns=SLOW_TURNS)
+    return directory
+
+
+def publish(toys, base, version=2, name=None):
+    """A version appears by rename."""
+    shutil.copytree(toys / str(version), base / "incoming")
+    (base / "incoming").rename(base / str(name or version))
+
+
+def wait_until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def states(connection):
+    answer = connection.send("GET", connection.model)[1]["model_version_status"]
+    return {int(each["version"]): each["state"] for each in answer}
+
+
+def test_a_new_version_takes_over_without_dropping_a_request(toys, base):
+    with running_server(base) as running:
+        answers, stop = [], threading.Event()
+
+        def ask():
+            connection = running.connect()
+            while not stop.is_set():
+                answers.append(connection.predict({"instances": ["a"]}))
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        connection = running.connect()
+        wait_until(lambda: len(answers) > 50)
+        publish(toys, base)
+        wait_until(lambda: connection.translate("a") == ["2:A"])
+        seen = len(answers)
+        wait_until(lambda: len(answers) > seen + 50)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert {status for status, _ in answers} == {200}
+        assert {answer["predictions"][0] for _, answer in answers} == {"1:A", "2:A"}
+        assert answers[-1][1]["predictions"] == ["2:A"]
+        assert states(connection) == {2: "AVAILABLE", 1: "END"}
+        assert connection.predict({"instances": ["a"]}, version=1)[0] == 404
+
+
+def break_graph(directory):
+    (directory / "saved_model.pb").write_bytes((directory / "saved_model.pb").read_bytes()[:-1000])
+
+
+def flip_bit(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        break_graph,
+        lambda directory: flip_bit(directory / "saved_model.pb"),
+        lambda directory: flip_bit(directory / "variables" / "variables.data-00000-of-00001"),
+        lambda directory: (directory / "variables" / "variables.index").unlink(),
+        lambda directory: (directory / "saved_model.pb").unlink(),
+    ],
+    ids=["truncated graph", "bit in graph", "bit in weights", "no index", "no graph"],
+)
+def test_a_bad_version_is_refused_and_the_old_one_serves(toys, base, damage):
+    with running_server(base) as running:
+        connection = running.connect()
+        shutil.copytree(toys / "2", base / "incoming")
+        damage(base / "incoming")
+        (base / "incoming").rename(base / "2")
+        wait_until(lambda: 2 in states(connection) and states(connection)[2] == "END")
+        status = connection.send("GET", connection.model + "/versions/2")[1]["model_version_status"][0]["status"]
+        assert status["error_code"] != "OK" and status["error_message"]
+        assert connection.translate("a") == ["1:A"]
+        assert states(connection)[1] == "AVAILABLE"
+
+
+def test_a_half_copied_version_is_served_when_it_is_whole(toys, base):
+    with running_server(base) as running:
+        connection = running.connect()
+        (base / "2" / "variables").mkdir(parents=True)
+        shutil.copy(toys / "2" / "saved_model.pb", base / "2")
+        wait_until(lambda: states(connection).get(2) == "END")
+        assert connection.translate("a") == ["1:A"]
+        shutil.copytree(toys / "2", base / "2", dirs_exist_ok=True)
+        wait_until(lambda: connection.translate("a") == ["2:A"])
+
+
+def test_a_version_that_is_taken_back(toys, base):
+    publish(toys, base)
+    with running_server(base) as running:
+        connection = running.connect()
+        assert connection.translate("a") == ["2:A"]
+        shutil.rmtree(base / "2")
+        wait_until(lambda: connection.translate("a") == ["1:A"])
+
+
+def test_versions_are_numbers(toys, base):
+    publish(toys, base, name=10)
+    shutil.copytree(toys / "2", base / "latest")
+    with running_server(base) as running:
+        assert running.connect().translate("a") == ["2:A"]
+        assert list(states(running.connect())) == [10]
+
+
+@pytest.mark.parametrize("make", [lambda base: None, lambda base: base.mkdir()], ids=["nowhere", "empty"])
+def test_nothing_to_serve(tmp_path, make):
+    make(tmp_path / "base")
+    with pytest.raises(BadModel, match=r"expected .*versions"), running_server(tmp_path / "base"):
+        pass
+
+
+def test_a_failing_warm_up_refuses_the_version(toys, base):
+    import tensorflow as tf
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    def record(signature):
+        log = prediction_log_pb2.PredictionLog()
+        log.predict_log.request.model_spec.signature_name = signature
+        log.predict_log.request.inputs["text"].CopyFrom(tf.make_tensor_proto(["a", "bad"], tf.string))
+        return log.SerializeToString()
+
+    for version, signatures in ((2, ["serving_default", "nbest"]), (3, ["serving_default", "strict"])):
+        shutil.copytree(toys / "2", base / str(version))
+        (base / str(version) / "assets.extra").mkdir()
+        with tf.io.TFRecordWriter(str(base / str(version) / "assets.extra/tf_serving_warmup_requests")) as writer:
+            for signature in signatures:
+                writer.write(record(signature))
+    with running_server(base) as running:
+        connection = running.connect()
+        assert states(connection) == {3: "END", 2: "AVAILABLE"}
+        message = connection.send("GET", connection.model + "/versions/3")[1]["model_version_status"][0]["status"]
+        assert "warm-up request 1" in message["error_message"] and "a bad row" in message["error_message"]
+
+
+def start(base, *options):
+    """The command itself, in a process of its own; returns it and its port."""
+    command = [sys.executable, "-m", "tf_transformer.pipelines.serve", str(base), "--port", "0", *options]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    for line in process.stderr:
+        if match := re.search(r"listening at http://127\.0\.0\.1:(\d+)/v1/models/(\S+)", line):
+            return process, int(match[1]), match[2]
+    raise AssertionError(f"the server ended with {process.wait()}")
+
+
+def test_sigterm_answers_what_is_open_and_ends(toys, base):
+    publish(toys, base)
+    process, port, name = start(base, "--workers", "1", "--no-batching")
+    try:
+        assert name == "base"
+        assert Connection(port, name).translate("a") == ["2:A"]
+        answers = []
+
+        def ask(number):
+            body = {"signature_name": "slow", "instances": [f"a{number}"]}
+            answers.append(Connection(port, name).predict(body))
+
+        threads = [threading.Thread(target=ask, args=[number]) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        assert not answers, "the requests are over before the signal: make Toy.slow slower"
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join()
+        assert process.wait(timeout=30) == 0
+        expected = sorted(f"2:A{number}{SLOW_TURNS}" for number in range(5))
+        assert sorted(answer["predictions"][0] for _, answer in answers) == expected
+        with pytest.raises(ConnectionRefusedError):
+            Connection(port, name).translate("a")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_command_says_why_it_cannot_start(tmp_path):
+    (tmp_path / "1").mkdir()
+    command = [sys.executable, "-m", "tf_transformer.pipelines.serve", str(tmp_path), "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "saved_model.pb" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr

@@ -1,0 +1,102 @@
+"""A ModelServer in a thread of the test's own process, and plain HTTP to talk to it."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import random
+import threading
+import time
+
+from tf_transformer.export.server import ModelServer, ServerOptions
+
+
+class Connection:
+    """One kept-alive connection to a server's model."""
+
+    def __init__(self, port: int, name: str = "toy"):
+        self.model = f"/v1/models/{name}"
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def send(self, method: str, path: str, body: bytes | None = None, headers=()) -> tuple[int, dict]:
+        """The status and the JSON of an answer; `path` is under the model unless it begins with a slash of its own."""
+        self._http.request(method, path, body, dict(headers))
+        response = self._http.getresponse()
+        return response.status, json.loads(response.read())
+
+    def predict(self, body, version: int | None = None) -> tuple[int, dict]:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        path = self.model if version is None else f"{self.model}/versions/{version}"
+        return self.send("POST", f"{path}:predict", data)
+
+    def translate(self, *texts) -> list[str]:
+        status, answer = self.predict({"instances": list(texts)})
+        assert status == 200, answer
+        return answer["predictions"]
+
+    def close(self):
+        self._http.close()
+
+
+class RunningServer:
+    """A started server: its port, and connections to it."""
+
+    def __init__(self, server: ModelServer):
+        self.server = server
+        self.port = server.port
+
+    def connect(self) -> Connection:
+        return Connection(self.port, self.server.name)
+
+
+@contextlib.contextmanager
+def running_server(base, name: str = "toy", **options):
+    """Serves `base` on a free port of the loopback while the block runs."""
+    options = ServerOptions(port=0, **{"poll_seconds": 0.05, **options})
+    server = ModelServer(base, name, options)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def call(coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout=60)
+
+    try:
+        call(server.start())
+        yield RunningServer(server)
+    finally:
+        call(server.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def hammer(running: RunningServer, seconds: float, clients: int, mark: str) -> tuple[list, int]:
+    """Many clients at once, each with rows that only it sends, some of them with a row the model refuses.
+
+    Returns:
+        The answers that were not those one client alone gets, and the number of requests.
+    """
+    faults, requests, end = [], [0] * clients, time.monotonic() + seconds
+
+    def client(number):
+        connection, chance = running.connect(), random.Random(number)
+        while time.monotonic() < end:
+            texts = [f"client {number} {chance.random()}" for _ in range(chance.randrange(1, 7))]
+            spoiled = chance.random() < 0.2
+            body = {"signature_name": "strict", "instances": [*texts, "bad"] if spoiled else texts}
+            status, answer = connection.predict(body)
+            if spoiled:
+                right = status == 400 and "a bad row" in answer["error"]
+            else:
+                right = (status, answer) == (200, {"predictions": [mark + text.upper() for text in texts]})
+            if not right:
+                faults.append((body, status, answer))
+            requests[number] += 1
+
+    threads = [threading.Thread(target=client, args=[number]) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return faults, sum(requests)

@@ -1,0 +1,163 @@
+"""The client against a scripted HTTP server: what it sends, what it tries again, what it says when it gives up."""
+
+import contextlib
+import http.server
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tf_transformer.export import client as client_module
+from tf_transformer.export.client import Client, RequestRefused, ServerUnavailable
+
+
+class Script(http.server.ThreadingHTTPServer):
+    """Answers requests with what was put in `script` ((status, body) or a pause), then by upper-casing."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.script, self.requests = [], []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append((self.path, body))
+        step = self.server.script.pop(0) if self.server.script else (200, None)
+        if isinstance(step, float):
+            time.sleep(step)
+            step = (200, None)
+        status, answer = step
+        if answer is None:
+            answer = json.dumps({"predictions": [_upper(each) for each in body["instances"]]})
+        with contextlib.suppress(BrokenPipeError):  # the client did not wait
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+    def log_message(self, *args):
+        pass
+
+
+def _upper(instance):
+    return instance.upper() if isinstance(instance, str) else instance
+
+
+@pytest.fixture
+def server():
+    with Script() as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def make(server, **options):
+    return Client(server.url, "toy", **{"backoff": 0.001, "timeout": 5.0, **options})
+
+
+def test_batches_keep_the_order(server):
+    texts = [f"text {number}" for number in range(7)]
+    assert make(server, batch_size=3).translate(texts) == [text.upper() for text in texts]
+    assert [len(body["instances"]) for _, body in server.requests] == [3, 3, 1]
+    assert {path for path, _ in server.requests} == {"/v1/models/toy:predict"}
+
+
+def test_nothing_to_translate_sends_nothing(server):
+    assert make(server).translate([]) == []
+    assert server.requests == []
+
+
+def test_signatures_bytes_and_half_characters(server):
+    client = make(server)
+    assert client.score(["a"], ["b"]) == [{"source": "a", "target": "b"}]
+    assert client.nbest([b"\xff"]) == [{"text": {"b64": "/w=="}}]
+    assert client.translate(["a\ud800b", "\U0001f600"]) == ["A\N{REPLACEMENT CHARACTER}B", "\U0001f600"]
+    assert [body["signature_name"] for _, body in server.requests] == ["score", "nbest", "serving_default"]
+    with pytest.raises(ValueError, match="got 2 and 1"):
+        client.score(["a", "b"], ["c"])
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_failures_of_the_server_are_tried_again(server, status):
+    server.script = [(status, '{"error": "busy"}'), (status, "<html>")]
+    assert make(server, retries=2).translate(["a"]) == ["A"]
+    assert len(server.requests) == 3
+
+
+def test_giving_up_says_the_last_reason(server):
+    server.script = [(503, '{"error": "busy"}')] * 9
+    with pytest.raises(ServerUnavailable, match="after 3 tries: HTTP 503: busy"):
+        make(server, retries=2).translate(["a"])
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("status", [400, 404, 413])
+def test_a_refused_request_is_not_sent_again(server, status):
+    server.script = [(status, '{"error": "wrong"}')]
+    with pytest.raises(RequestRefused, match=f"HTTP {status}: wrong"):
+        make(server).translate(["a"])
+    assert len(server.requests) == 1
+
+
+def test_a_time_out_is_tried_again(server):
+    server.script = [0.6]
+    assert make(server, timeout=0.2, retries=1).translate(["a"]) == ["A"]
+    server.script = [0.6]
+    with pytest.raises(ServerUnavailable, match="timed out"):
+        make(server, timeout=0.2, retries=0).translate(["a"])
+
+
+@pytest.mark.parametrize("answer", ["not json", '{"predictions": ["A", "B"]}', "{}"])
+def test_strange_answers(server, answer):
+    server.script = [(200, answer)]
+    with pytest.raises(ServerUnavailable):
+        make(server, retries=0).translate(["a"])
+
+
+def test_nobody_there():
+    with pytest.raises(ServerUnavailable, match=r"refused.*Is the server running there"):
+        Client("http://127.0.0.1:9", "toy", retries=1, backoff=0.001).translate(["a"])
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "expected"),
+    [
+        ("http://h:1", "m", "http://h:1/v1/models/m"),
+        ("http://h:1/", "m", "http://h:1/v1/models/m"),
+        ("https://h/proxy", "m", "https://h/proxy/v1/models/m"),
+        ("http://h:1/v1/models/m", None, "http://h:1/v1/models/m"),
+        ("http://h:1/v1/models/m:predict", None, "http://h:1/v1/models/m"),
+        ("http://h:1/v1/models/m/versions/3", None, "http://h:1/v1/models/m/versions/3"),
+    ],
+)
+def test_addresses(url, name, expected):
+    assert Client(url, name).model_url == expected
+
+
+@pytest.mark.parametrize(("url", "message"), [("http://h:1", "which model"), ("h:1", "expected an address")])
+def test_addresses_that_do_not_do(url, message):
+    with pytest.raises(ValueError, match=message):
+        Client(url)
+
+
+def test_the_command(server, capsys):
+    assert client_module.main(["--url", server.url, "--name", "toy", "hello", "you"]) == 0
+    assert capsys.readouterr().out == "HELLO\nYOU\n"
+    assert client_module.main(["--url", server.url, "hello"]) == 1
+    assert "which model" in capsys.readouterr().err
+
+
+def test_it_needs_no_tensorflow(server):
+    code = (
+        "import sys; from tf_transformer.export.client import Client; "
+        f"print(Client({server.url!r}, 'toy').translate(['a'])); "
+        "sys.exit([m for m in sys.modules if m.split('.')[0] in ('tensorflow', 'keras', 'numpy')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("['A']\n", "[]\n")

@@ -1,0 +1,120 @@
+"""TensorFlow Serving's JSON forms, read and refused."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.export.rest_request import BadRequest, parse_predict
+
+TEXT = {"text": tf.TensorSpec([None], tf.string)}
+PAIR = {"source": tf.TensorSpec([None], tf.string), "target": tf.TensorSpec([None], tf.string)}
+
+
+def parse(body, specs=TEXT):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return parse_predict(data, lambda name: specs)
+
+
+def number(dtype, *shape):
+    return {"x": tf.TensorSpec(shape, dtype)}
+
+
+@pytest.mark.parametrize("body", [{"instances": ["a", "b"]}, {"inputs": ["a", "b"]}, {"inputs": {"text": ["a", "b"]}}])
+def test_rows_and_columns_give_the_same_tensor(body):
+    request = parse(body)
+    assert request.tensors["text"].tolist() == [b"a", b"b"]
+    assert request.as_rows == ("instances" in body)
+    assert request.signature == "serving_default"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"instances": [{"source": "a", "target": "x"}, {"source": "b", "target": "y"}]},
+        {"inputs": {"source": ["a", "b"], "target": ["x", "y"]}},
+    ],
+)
+def test_several_inputs(body):
+    tensors = parse(body, PAIR).tensors
+    assert tensors["source"].tolist() == [b"a", b"b"] and tensors["target"].tolist() == [b"x", b"y"]
+
+
+def test_bytes_come_as_base64_or_as_they_are():
+    raw = b"\xff\x00\xfe"
+    encoded = {"b64": base64.b64encode(raw).decode()}
+    assert parse({"instances": [encoded, "b"]}).tensors["text"].tolist() == [raw, b"b"]
+    assert parse({"inputs": [encoded]}).tensors["text"].tolist() == [raw]
+    assert parse(b'{"instances": ["\xff\xfe"]}').tensors["text"].tolist() == [b"\xff\xfe"]
+
+
+def test_text_survives():
+    texts = ["", "a\x00b", "\U0001f600", "<s>", "▁", "\t\n"]
+    assert parse({"instances": texts}).tensors["text"].tolist() == [text.encode() for text in texts]
+    assert parse(b'{"instances": ["\\ud800"]}').tensors["text"].tolist() == [b"\xed\xa0\x80"]
+
+
+def test_an_empty_batch_keeps_the_rank():
+    assert parse({"instances": []}).tensors["text"].shape == (0,)
+    assert parse({"inputs": []}, number(tf.float32, None, 3)).tensors["x"].shape == (0, 3)
+    assert {each.shape for each in parse({"instances": []}, PAIR).tensors.values()} == {(0,)}
+
+
+def test_numbers_and_shapes():
+    tensor = parse({"inputs": [[1, 2.5, -3], [4, 5, 6]]}, number(tf.float32, None, 3)).tensors["x"]
+    np.testing.assert_array_equal(tensor, np.array([[1, 2.5, -3], [4, 5, 6]], np.float32))
+    assert tensor.dtype == np.float32
+    assert np.isnan(parse(b'{"instances": [NaN]}', number(tf.float32, None)).tensors["x"][0])
+    assert parse({"instances": [True, False]}, number(tf.bool, None)).tensors["x"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "JSON Parse error"),
+        (b'{"instances": ["a"', "JSON Parse error"),
+        (b"[" * 100_000, "JSON Parse error"),
+        (["a"], "expected a JSON object"),
+        ({}, "found neither"),
+        ({"instances": ["a"], "inputs": ["a"]}, "found both"),
+        ({"instances": "a"}, "'instances' has to be a list"),
+        ({"instances": [1]}, "JSON Value: 1 is not of expected type: string"),
+        ({"instances": [None]}, "JSON Value: null"),
+        ({"instances": ["a", True]}, "JSON Value: true"),
+        ({"instances": [["a", "b"]]}, r"has to have the shape \[-1\], but came with \[1, 2\]"),
+        ({"inputs": "a"}, r"has to have the shape \[-1\], but came with \[\]"),
+        ({"inputs": [["a"], ["b"]]}, r"came with \[2, 1\]"),
+        ({"instances": ["a", ["b"]]}, "JSON Value"),
+        ({"instances": ["a", {"text": "b"}]}, "item 1 of 'instances'"),
+        ({"instances": [{"text": "a"}, "b"]}, "expected an object at item 1"),
+        ({"instances": [{"txt": "a"}]}, "has the keys 'txt', but they must be 'text'"),
+        ({"instances": [{"text": "a", "more": "b"}]}, "'more', 'text', but they must be 'text'"),
+        ({"inputs": {"txt": ["a"]}}, "Missing named input: 'text'"),
+        ({"inputs": {"text": ["a"], "more": ["b"]}}, "unknown input 'more'"),
+        ({"instances": [{"b64": "!"}]}, "Unable to base64 decode"),
+        ({"instances": ["a"], "signature_name": 7}, "'signature_name' has to be a string"),
+    ],
+)
+def test_what_is_refused_says_why(body, message):
+    with pytest.raises(BadRequest, match=message):
+        parse(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "specs", "message"),
+    [
+        ({"instances": ["a"]}, PAIR, "need a list of objects"),
+        ({"inputs": ["a"]}, PAIR, "need an object"),
+        ({"instances": [1.5]}, number(tf.int32, None), "not of expected type: int32"),
+        ({"instances": [2**40]}, number(tf.int32, None), "input 'x'"),
+        ({"instances": [True]}, number(tf.int32, None), "not of expected type: int32"),
+        ({"instances": ["1"]}, number(tf.float32, None), "not of expected type: float32"),
+        ({"instances": [[1, 2, 3], [4, 5]]}, number(tf.int32, None, None), "a list of 2"),
+        ({"instances": [[1, 2]]}, number(tf.int32, None, 3), r"shape \[-1, 3\]"),
+    ],
+)
+def test_other_types_are_refused_too(body, specs, message):
+    with pytest.raises(BadRequest, match=message):
+        parse(body, specs)
