@@ -14,6 +14,7 @@ from running_server import Connection, running_server
 from toy_saved_model import write_toy
 
 from tf_transformer.export.served_model import BadModel
+from tf_transformer.pipelines import cli
 
 SLOW_TURNS = 100_000
 
@@ -213,9 +214,9 @@ def test_sigterm_answers_what_is_open_and_ends(toys, base):
         process.communicate()
 
 
-def test_the_command_says_why_it_cannot_start(tmp_path):
+def test_the_command_says_why_it_cannot_start(tmp_path, capsys):
     (tmp_path / "1").mkdir()
-    command = [sys.executable, "-m", "tf_transformer.pipelines.serve", str(tmp_path), "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1 and done.stdout == ""
-    assert "saved_model.pb" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+    assert cli.main(["serve", str(tmp_path), "--port", "0"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "saved_model.pb" in captured.err.splitlines()[-1] and "Traceback" not in captured.err

@@ -11,11 +11,11 @@ from tf_transformer.export import grpc_client
 
 
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+    toy = Toy("g:")
+
     def Predict(self, request, context):
         if request.model_spec.name != "toy":
-            context.abort(
-                grpc.StatusCode.NOT_FOUND, f"Servable not found for request: Latest({request.model_spec.name})"
-            )
+            context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found")
         response = predict_pb2.PredictResponse()
         for name, value in self.toy.translate(tf.make_ndarray(request.inputs["text"])).items():
             response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
