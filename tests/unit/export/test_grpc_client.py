@@ -6,6 +6,7 @@ import grpc
 import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from toy_saved_model import Toy
 
 from tf_transformer.export import grpc_client
 
