@@ -1,0 +1,51 @@
+"""A script that answers requests from a SavedModel, knowing nothing but TensorFlow and tensorflow_text.
+
+    python -P clean_process.py SAVED_MODEL REQUESTS ANSWERS
+
+`verify` runs it: what it can load and answer, any machine can. REQUESTS is a JSON list of [signature, inputs], with
+strings in base64; ANSWERS becomes {"answers": […], "load_seconds": …, "imported": […]}, with arrays in the form of
+`encode`. It imports none of this package, and nothing of this package may be imported by what it loads.
+"""
+
+import base64
+import json
+import sys
+import time
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
+
+
+def encode(array) -> dict:
+    """An array as JSON: its type, its shape and its values, strings in base64."""
+    flat = array.reshape(-1).tolist()
+    if array.dtype.kind in "OSU":
+        return {"dtype": "string", "shape": array.shape, "values": [base64.b64encode(each).decode() for each in flat]}
+    return {"dtype": array.dtype.name, "shape": array.shape, "values": flat}
+
+
+def answer(signatures, requests) -> list[dict]:
+    """The outputs of each request, as arrays by name."""
+    answers = []
+    for signature, inputs in requests:
+        tensors = {name: tf.constant([base64.b64decode(row) for row in rows], tf.string, [len(rows)])
+                   for name, rows in inputs.items()}  # fmt: skip
+        answers.append({name: value.numpy() for name, value in signatures[signature](**tensors).items()})
+    return answers
+
+
+def main(saved_model: str, requests: str, answers: str) -> None:
+    """Loads, answers, and writes what was asked for."""
+    with open(requests, encoding="utf-8") as stream:
+        asked = json.load(stream)
+    began = time.monotonic()
+    model = tf.saved_model.load(saved_model)
+    seconds = time.monotonic() - began
+    found = [{name: encode(value) for name, value in each.items()} for each in answer(model.signatures, asked)]
+    ours = sorted(name for name in sys.modules if name.split(".")[0] == "tf_transformer")
+    with open(answers, "w", encoding="utf-8") as stream:
+        json.dump({"answers": found, "load_seconds": seconds, "imported": ours}, stream)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

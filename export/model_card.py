@@ -1,0 +1,96 @@
+"""The model card of an export: `model.json` for machines, `README.md` for whoever receives the folder."""
+
+import dataclasses
+import datetime
+import json
+import pathlib
+
+from tf_transformer.export.candidate import Candidate
+from tf_transformer.export.card_text import card_text
+from tf_transformer.export.inspect_report import Report
+from tf_transformer.export.verify import Trial
+from tf_transformer.training.checkpoints import read_info
+from tf_transformer.workdir import Workdir, package_versions
+
+JSON, README = "model.json", "README.md"
+FORMAT = 1
+# What the data's description may say without telling about the machine it was prepared on.
+_OF_DATA = ("name", "source_language", "target_language", "licence", "license", "citation")
+
+
+def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[str, dict]) -> dict:
+    """What there is to know of an export.
+
+    Args:
+        report: from `inspect`.
+        trial: from `verify`.
+        files: size and SHA-256 by name, of all files but the card's.
+    """
+    workdir, data = candidate.workdir, candidate.workdir.dataset_info
+    return {
+        "format": FORMAT,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "languages": {"source": data.get("source_language"), "target": data.get("target_language")},
+        "preset": workdir.config.preset,
+        "model": workdir.config.model.to_dict(),
+        "parameters": candidate.model.count_params(),
+        "weights": candidate.weights,
+        "rounding": dataclasses.asdict(candidate.rounding) if candidate.rounding else None,
+        "checkpoint": {"name": candidate.checkpoint.name, "step": read_info(candidate.checkpoint)["step"]},
+        "data": _data(data),
+        "scores": scores_of(workdir),
+        "licence": _licence(workdir),
+        "decoding": candidate.decoding.to_dict() | {"n_best": candidate.n_best or candidate.decoding.beam_size},
+        "tokenizer": {"sha256": workdir.tokenizers.sha256},
+        "signatures": {each.name: _tensors(each) for each in report.signatures},
+        "oldest_server": report.oldest_server,
+        "verified": {"sentences": len(candidate.sentences), "from": candidate.sentences_from}
+        | dataclasses.asdict(trial),
+        "versions": package_versions(),
+        "files": files,
+    }
+
+
+def write_model_card(directory: pathlib.Path, card: dict) -> None:
+    """Writes both forms of the card into a SavedModel's directory."""
+    text = json.dumps(card, indent=2, ensure_ascii=False)
+    (directory / JSON).write_text(text + "\n", encoding="utf-8")
+    (directory / README).write_text(card_text(card), encoding="utf-8")
+
+
+def scores_of(workdir: Workdir) -> list[dict]:
+    """The scores that `evaluate` left in the work directory, each with its file's name; the newest last."""
+    found = []
+    files = sorted(workdir.evaluation.glob("*.json"), key=lambda file: (file.stat().st_mtime, file.name))
+    for file in files:
+        try:
+            found.append({"evaluation": file.stem} | json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, TypeError):
+            continue  # a torn file says nothing about the model
+    return found
+
+
+def _data(info: dict) -> dict:
+    pairs = {name: split.get("pairs") for name, split in info.get("splits", {}).items() if isinstance(split, dict)}
+    return {name: info[name] for name in _OF_DATA if name in info} | ({"pairs": pairs} if pairs else {})
+
+
+def _licence(workdir: Workdir) -> str | None:
+    """The licence that came with imported weights or with the data; None where neither names one."""
+    for source in (_imported(workdir), workdir.dataset_info):
+        for name in ("licence", "license"):
+            if source.get(name):
+                return str(source[name])
+    return None
+
+
+def _imported(workdir: Workdir) -> dict:
+    file = workdir.path / "import.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _tensors(signature) -> dict[str, dict[str, str]]:
+    return {
+        kind: {tensor.name: str(tensor).partition(": ")[2] for tensor in tensors}
+        for kind, tensors in (("inputs", signature.inputs), ("outputs", signature.outputs))
+    }

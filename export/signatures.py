@@ -1,0 +1,59 @@
+"""The signatures of an export: the translator's graph methods as functions of strings, batch first everywhere.
+
+    serving_default   text [N]                -> translation [N]
+    nbest             text [N]                -> translations [N, K], scores [N, K], truncated [N]
+    score             source [N], target [N]  -> score [N], tokens [N]
+    attention         text [N]                -> source and target tokens, cross-attention weights
+
+Options of the search are part of the graph: TensorFlow Serving's REST interface ignores default values of inputs,
+so an option could only be a signature of its own.
+"""
+
+import tensorflow as tf
+
+INPUTS = {"serving_default": ("text",), "nbest": ("text",), "score": ("source", "target"), "attention": ("text",)}
+
+
+def trace_signatures(translator, n_best: int | None = None) -> dict[str, tf.types.experimental.ConcreteFunction]:
+    """The signatures by name, traced once each for any number of rows.
+
+    Args:
+        translator: a `Translator`, or anything with its graph methods `translate`, `nbest`, `score`, `attention`.
+        n_best: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
+    """
+    methods = {
+        "serving_default": translator.translate,
+        "nbest": lambda text: _first(translator.nbest(text), n_best),
+        "score": translator.score,
+        "attention": translator.attention,
+    }
+    return {name: _trace(name, method) for name, method in methods.items()}
+
+
+def _trace(name: str, method) -> tf.types.experimental.ConcreteFunction:
+    names = INPUTS[name]
+
+    def serve(*texts):
+        # The server itself lets scalars and matrices through.
+        texts = [tf.ensure_shape(text, [None]) for text in texts]
+        with tf.control_dependencies(_same_size(names, texts)):
+            texts = [tf.identity(text) for text in texts]
+        return {key: _batch_first(value) for key, value in method(*texts).items()}
+
+    specs = [tf.TensorSpec([None], tf.string, input_name) for input_name in names]
+    return tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()
+
+
+def _first(found: dict[str, tf.Tensor], n_best: int | None) -> dict[str, tf.Tensor]:
+    return {name: value[:, :n_best] if value.shape.rank == 2 else value for name, value in found.items()}
+
+
+def _same_size(names: tuple[str, ...], texts: list[tf.Tensor]) -> list:
+    """The check that all inputs have as many rows as the first."""
+    message = f"{' and '.join(names)} must have the same number of rows"
+    return [tf.debugging.assert_equal(tf.size(text), tf.size(texts[0]), message) for text in texts[1:]]
+
+
+def _batch_first(value: tf.Tensor) -> tf.Tensor:
+    """`value` with a first dimension that is known to be the batch, whose size is free."""
+    return tf.ensure_shape(value, [None, *value.shape[1:]])
