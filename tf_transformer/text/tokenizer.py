@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 import tensorflow_text
+from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from tf_transformer.text.id_map import IdMap
 from tf_transformer.text.model_file import TokenizerError, read_model_file
@@ -38,6 +39,7 @@ class Tokenizer(tf.Module):
         super().__init__(name="tokenizer")
         self._subwords = Subwords(model, id_map, name)
         self._op = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32, add_eos=True)
+        self._op._model_resource = _LastingModel(model, self._subwords.sha256)
         self.vocab_size: int = self._subwords.vocab_size
         self.pad_id: int = self._subwords.pad_id
         self.unknown_id: int = self._subwords.unknown_id
@@ -106,6 +108,23 @@ class Tokenizer(tf.Module):
         if self.id_map is None:
             return ids
         return tf.gather(self.id_map.to_pieces(self._subwords.unknown_piece), ids)
+
+
+class _LastingModel(tf.saved_model.experimental.TrackableResource):
+    """The SentencePiece model in TensorFlow's memory, under a name of its own.
+
+    tensorflow_text gives it none, and it is then lost with TensorFlow's cache of kernels: `tf.random.set_seed` and
+    `keras.utils.set_random_seed` empty that.
+    """
+
+    def __init__(self, model: bytes, name: str):
+        super().__init__()
+        self._model, self._shared_name = model, name
+        _ = self.resource_handle  # reading it creates the resource
+
+    def _create_resource(self):
+        make = sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op
+        return make(model=self._model, shared_name=self._shared_name)
 
 
 def _valid_utf8(text: tf.Tensor) -> tf.Tensor:
