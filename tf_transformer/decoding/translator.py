@@ -1,0 +1,199 @@
+"""The one translator that `translate`, `evaluate`, the export and Python share: strings in, strings out."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable
+
+import tensorflow as tf
+
+from tf_transformer.config import DecodingConfig
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.decoder_step import DecoderStep
+from tf_transformer.decoding.length_batches import in_batches
+from tf_transformer.decoding.options import Hypotheses, SearchOptions
+from tf_transformer.decoding.sampling import SamplingOptions, sample
+from tf_transformer.decoding.scoring import score_ids
+from tf_transformer.decoding.source_text import Ids, check_tokenizers, text_to_ids
+from tf_transformer.decoding.translation import Translation, to_bytes, to_translations
+from tf_transformer.layers import padding_mask
+from tf_transformer.model import Transformer
+from tf_transformer.text.tokenizer import TokenizerPair
+
+TEXT = tf.TensorSpec([None], tf.string)
+
+
+class Translator(tf.Module):
+    """A model with its tokenizers and a search.
+
+    The methods `translate`, `nbest`, `score` and `attention` are graph functions of string tensors, which the export
+    makes signatures of. Each row is independent of its neighbours. A source with nothing in it gives "".
+
+    Args:
+        model: a `Transformer`; its weights may change between calls.
+        tokenizers: those it was trained with.
+        decoding: the search.
+
+    Example:
+        translator = Translator.from_workdir("run", beam_size=5)
+        translator(["Hello world."])
+    """
+
+    def __init__(self, model: Transformer, tokenizers: TokenizerPair, decoding: DecodingConfig | None = None):
+        super().__init__(name="translator")
+        check_tokenizers(model.config, tokenizers)
+        self.decoding = decoding or DecodingConfig()
+        self.model = model
+        self.source_tokenizer, self.target_tokenizer = tokenizers.source, tokenizers.target
+        self._functions: dict[tuple[str, int], Callable] = {}
+
+    @classmethod
+    def from_workdir(cls, path: str | os.PathLike, checkpoint: str | os.PathLike = "auto", **decoding) -> "Translator":
+        """The translator of a work directory. `decoding` are fields of `DecodingConfig` to change."""
+        from tf_transformer.workdir import Workdir
+
+        workdir = Workdir(path)
+        config = dataclasses.replace(workdir.config.decoding, **decoding)
+        return cls(workdir.load_model(checkpoint), workdir.tokenizers, config)
+
+    def __call__(self, texts: Iterable[str | bytes], prefixes: Iterable[str | bytes] | None = None) -> list[str]:
+        """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
+
+        def rows(found):
+            return [text.decode("utf-8") for text in found["translation"].numpy()]
+
+        return self._rows("translate", rows, texts=texts, **_given(prefixes=prefixes))
+
+    def n_best(self, texts: Iterable[str | bytes], prefixes: Iterable[str | bytes] | None = None) -> list[Translation]:
+        """The K translations of each text, in their order, with scores and whether the text was cut."""
+        return self._rows("nbest", to_translations, texts=texts, **_given(prefixes=prefixes))
+
+    def scores(self, sources: Iterable[str | bytes], targets: Iterable[str | bytes]) -> list[tuple[float, int]]:
+        """The log-probability of each target given its source, and the number of its tokens, END counted."""
+
+        def rows(found):
+            return list(zip(found["score"].numpy().tolist(), found["tokens"].numpy().tolist()))
+
+        return self._rows("score", rows, sources=sources, targets=targets)
+
+    def translate(self, text, prefix=None):
+        """[N] string -> {"translation": [N] string}. `prefix`, [N] string, is what each must begin with."""
+        source = self._read(text)
+        found = self._search(source, text, n_best=1, prefix=prefix)
+        return {"translation": self.target_tokenizer.detokenize(found.ids[:, 0])}
+
+    def nbest(self, text, prefix=None):
+        """[N] string -> {"translations": [N, K], "scores": [N, K] float32, "truncated": [N] bool}.
+
+        Scores are log-probabilities, as `score` gives them. The order is that of the search, which divides them by
+        the length penalty first; so they need not fall from left to right.
+        """
+        source = self._read(text)
+        found = self._search(source, text, n_best=None, prefix=prefix)
+        shape = tf.shape(found.lengths)
+        flat = tf.reshape(found.ids, [shape[0] * shape[1], tf.shape(found.ids)[2]])
+        texts = tf.reshape(self.target_tokenizer.detokenize(flat), shape)
+        scores = tf.where(found.lengths > 0, found.log_probs, -1e9)
+        scores = tf.where(source.lengths[:, None] > 1, scores, 0.0)
+        texts, scores = (tf.ensure_shape(tensor, [None, self.decoding.beam_size]) for tensor in (texts, scores))
+        return {"translations": texts, "scores": scores, "truncated": source.truncated}
+
+    def score(self, source, target):
+        """[N] string twice -> {"score": [N] float32, "tokens": [N] int32}: log-probability and length with END."""
+        source = self._read(source)
+        target = text_to_ids(target, self.target_tokenizer, self._longest_target())
+        score = score_ids(self.model, source.ids, target.ids, target.lengths)
+        nothing = (source.lengths <= 1) & (target.lengths <= 1)
+        return {"score": tf.where(nothing, 0.0, score), "tokens": target.lengths}
+
+    def attention(self, text):
+        """What the decoder looked at while it wrote the best translation.
+
+        [N] string -> {"source_tokens": [N, S] string, "target_tokens": [N, T] string, "attention": [N, layers, H, T, S]
+        float32}. Row t of the weights is the step that wrote target token t. Padding has the token "".
+        """
+        source = self._read(text)
+        found = self._search(source, text, n_best=1)
+        target = found.ids[:, 0]
+        start = tf.fill([tf.shape(target)[0], 1], self.model.config.start_id)
+        inputs = tf.concat([start, target[:, :-1]], axis=1)[:, : tf.shape(target)[1]]
+        _, weights = self.model({"source": source.ids, "target": inputs}, training=False, return_attention=True)
+        lengths = found.lengths[:, 0]
+        stacked = tf.cast(tf.stack(weights["cross"], axis=1), tf.float32)
+        written = tf.range(tf.shape(target)[1]) < lengths[:, None]
+        return {
+            "source_tokens": _tokens(self.source_tokenizer, source.ids, source.lengths),
+            "target_tokens": _tokens(self.target_tokenizer, target, lengths),
+            "attention": tf.where(written[:, None, None, :, None], stacked, 0.0),
+        }
+
+    def _read(self, text) -> Ids:
+        limit = self.decoding.max_source_length
+        if self.model.config.positions == "learned":
+            limit = min(limit, self.model.config.max_positions)
+        return text_to_ids(text, self.source_tokenizer, limit)
+
+    def _longest_target(self) -> int:
+        longest = self.decoding.max_source_length + self.decoding.max_extra_length
+        return min(longest, self.model.config.max_positions) if self.model.config.positions == "learned" else longest
+
+    def _search(self, source: Ids, text, n_best, prefix=None) -> Hypotheses:
+        config, options = self.decoding, self._options(n_best)
+        decoder = DecoderStep(self.model, options.beam_size, with_attention=config.coverage_penalty > 0)
+        mask = padding_mask(source.ids, self.model.config.pad_id)
+        longest = tf.minimum(source.lengths + config.max_extra_length, self._longest_target())
+        arguments = {"grow": decoder.grow, "source_length": tf.shape(source.ids)[1]}
+        if prefix is not None:
+            forced = text_to_ids(prefix, self.target_tokenizer, self._longest_target() - 1)
+            arguments |= {"prefix": forced.ids, "prefix_lengths": forced.lengths - 1}
+            longest = tf.maximum(longest, forced.lengths)
+        longest = tf.where(source.lengths > 1, longest, 0)
+        start = tf.fill(tf.shape(longest), self.model.config.start_id)
+        state = decoder.start(self.model.encode(source.ids), mask)
+        if not config.sampling:
+            return beam_search(decoder.step, state, start, longest, options, **arguments)
+        seeds = tf.strings.to_hash_bucket_fast(text, 2**31 - 1)
+        seeds = tf.stack([tf.fill(tf.shape(longest), config.seed), tf.cast(seeds, tf.int32)], axis=1)
+        sampling = SamplingOptions(config.temperature, config.top_k, config.top_p)
+        return sample(decoder.step, state, start, longest, seeds, options, sampling, **arguments)
+
+    def _options(self, n_best) -> SearchOptions:
+        config, model = self.decoding, self.model.config
+        return SearchOptions(
+            end_id=model.end_id,
+            pad_id=model.pad_id,
+            beam_size=1 if config.sampling and n_best else config.beam_size,
+            n_best=None if config.sampling else n_best,
+            alpha=config.alpha,
+            min_length=config.min_length,
+            no_repeat_ngram=config.no_repeat_ngram,
+            coverage_penalty=config.coverage_penalty,
+            diversity=config.diversity,
+            forbidden_ids=tuple(sorted({model.pad_id, model.start_id})),
+        )
+
+    def _rows(self, name, rows, **columns) -> list:
+        """What a graph method returns for texts of any number, sorted into batches by length and back."""
+        columns = {label: to_bytes(column, label) for label, column in columns.items()}
+        sizes = {label: len(column) for label, column in columns.items()}
+        if len(set(sizes.values())) > 1:
+            told = " and ".join(f"{size} {label}" for label, size in sizes.items())
+            raise ValueError(f"There must be as many {' as '.join(columns)}; got {told}.")
+        function = self._function(name, len(columns))
+        return in_batches(lambda *batch: rows(function(*map(tf.constant, batch))), *columns.values())
+
+    def _function(self, name: str, inputs: int) -> Callable:
+        """A graph method as a TensorFlow function that is traced once, whatever the shapes."""
+        if (name, inputs) not in self._functions:
+            self._functions[name, inputs] = tf.function(
+                getattr(self, name), input_signature=[TEXT] * inputs, autograph=False
+            )
+        return self._functions[name, inputs]
+
+
+def _given(**arguments) -> dict:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _tokens(tokenizer, ids, lengths):
+    """The pieces (N, S) string of ids, "" for padding."""
+    return tf.where(tf.range(tf.shape(ids)[1]) < lengths[:, None], tokenizer.piece_strings(ids), "")
