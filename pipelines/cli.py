@@ -8,6 +8,7 @@ import argparse
 import importlib
 import logging
 import os
+import shlex
 import sys
 
 from tf_transformer.version import __version__
@@ -41,6 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     _prepare_environment()
     parser = _parser(argv)
     args = parser.parse_args(argv)
+    args.command = shlex.join(["tf-transformer", *argv])
     if args.verb is None:
         parser.print_help()
         return 2

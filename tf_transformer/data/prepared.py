@@ -92,6 +92,20 @@ class PreparedDataset:
         sources, references = (self._read_lines(split, side) for side in ("source", "target"))
         return sources, references
 
+    def summary(self) -> str:
+        """What the directory holds, in a few lines."""
+        train, tokenizer = self.info["splits"]["train"], self.info["tokenizer"]
+        dropped = ", ".join(f"{count:,} {why}" for why, count in train["cleaning"]["dropped"].items() if count)
+        sizes = sorted({tokenizer["source_vocab_size"], tokenizer["target_vocab_size"]})
+        lines = [
+            f"{self.path}: {self.source_language} to {self.target_language}, vocabulary "
+            + " and ".join(f"{size:,}" for size in sizes),
+            f"train: {train['pairs']:,} of {train['cleaning']['read']:,} pairs (dropped: {dropped or 'none'}), "
+            f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens",
+        ]
+        lines += [f"{name}: {self.info['splits'][name]['pairs']:,} pairs" for name in self.splits if name != "train"]
+        return "\n".join(lines)
+
     def _read_lines(self, split: str, side: str) -> list[str]:
         path = self.path / text_name(split, side)
         expected = self.info["splits"][split]["files"][path.name]["sha256"]

@@ -1,0 +1,99 @@
+"""Turn a corpus into a prepared directory: records of ids, a vocabulary, plain-text validation and test.
+
+SPEC is `phrasebook` (built in), `tfds:wmt14_translate/de-en` (or another builder and pair), or `files` with the files
+named below: two of parallel lines a split, plain, .gz or .xz, or one TSV.
+
+    tf-transformer prepare --data phrasebook --output data
+    tf-transformer prepare --data files --train-source a.en --train-target a.de --source-language en \\
+        --target-language de --output data
+"""
+
+import argparse
+import json
+
+from tf_transformer.pipelines import cli
+
+SPLITS = ("train", "validation", "test")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", required=True, metavar="SPEC", help="phrasebook, files, or tfds:BUILDER/PAIR")
+    parser.add_argument("--output", required=True, metavar="DIR", help="the prepared directory; it appears when whole")
+    parser.add_argument("--overwrite", action="store_true", help="replace a directory prepared from other inputs")
+    parser.add_argument("--source-language", metavar="CODE", help="such as en")
+    parser.add_argument("--target-language", metavar="CODE", help="such as de")
+    files = parser.add_argument_group("files (with --data files)")
+    for split in SPLITS:
+        files.add_argument(f"--{split}-source", metavar="FILE", help=f"sources of {split}, one sentence a line")
+        files.add_argument(f"--{split}-target", metavar="FILE", help=f"targets of {split}, one sentence a line")
+        files.add_argument(f"--{split}-tsv", metavar="FILE", help="or both in one file, with a tab between")
+    tfds = parser.add_argument_group("TensorFlow Datasets (with --data tfds:…)")
+    tfds.add_argument("--data-dir", metavar="DIR", help="where downloads and prepared corpora are kept")
+    tfds.add_argument("--manual-dir", metavar="DIR", help="where files that were fetched by hand lie")
+    vocabulary = parser.add_argument_group("vocabulary")
+    vocabulary.add_argument("--vocab-size", type=int, metavar="N", help="37000 for en–de, 32000 for others by default")
+    vocabulary.add_argument("--tokenizer", metavar="DIR", help="use the tokenizer files of this directory instead")
+    _add_cleaning(parser.add_argument_group("cleaning of the training pairs"))
+    parser.add_argument("--seed", type=int, default=1, help="of all sampling (default 1)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
+    parser.add_argument("--json", action="store_true", help="print the whole dataset.json instead of a summary")
+
+
+def _add_cleaning(group) -> None:
+    group.add_argument("--max-length", type=int, default=256, metavar="N",
+                       help="drop pairs with more words or tokens on a side (default 256)")  # fmt: skip
+    group.add_argument("--max-ratio", type=float, default=3.0, metavar="X",
+                       help="drop pairs with a side so many times longer than the other (default 3)")  # fmt: skip
+    group.add_argument("--drop-identical", action="store_true", help="drop pairs whose sides are equal")
+    group.add_argument("--keep-duplicates", action="store_true", help="keep pairs that occur again")
+
+
+def run(args: argparse.Namespace) -> int:
+    from tf_transformer.data.corpora import open_corpus
+    from tf_transformer.data.prepare import PrepareOptions, prepare
+    from tf_transformer.text.tokenizer import load_tokenizers
+
+    options = PrepareOptions(
+        vocab_size=args.vocab_size,
+        max_length=args.max_length,
+        max_ratio=args.max_ratio,
+        drop_identical=args.drop_identical,
+        drop_duplicates=not args.keep_duplicates,
+        seed=args.seed,
+    )
+    corpus = open_corpus(
+        args.data,
+        source_language=args.source_language,
+        target_language=args.target_language,
+        files=_files(args),
+        data_dir=args.data_dir,
+        manual_dir=args.manual_dir,
+        seed=args.seed,
+    )
+    prepared = prepare(
+        corpus,
+        args.output,
+        options,
+        tokenizers=load_tokenizers(args.tokenizer) if args.tokenizer else None,
+        workers=args.workers,
+        overwrite=args.overwrite,
+        command=args.command,
+    )
+    print(json.dumps(prepared.info, indent=2, ensure_ascii=False) if args.json else prepared.summary())
+    return 0
+
+
+def _files(args: argparse.Namespace) -> dict[str, tuple[str | None, str | None]]:
+    """The files of each split that has any; a TSV has no target."""
+    files = {}
+    for split in SPLITS:
+        source, target, tsv = (getattr(args, f"{split}_{kind}") for kind in ("source", "target", "tsv"))
+        if tsv and (source or target):
+            raise ValueError(f"expected --{split}-tsv or --{split}-source with --{split}-target, got both; give one")
+        if tsv or source or target:
+            files[split] = (tsv, None) if tsv else (source, target)
+    return files
+
+
+if __name__ == "__main__":
+    cli.main_of("prepare")

@@ -1,0 +1,109 @@
+"""Encoding: the chunks of a spool turned into records of ids, by as many processes as there are.
+
+Nothing here imports TensorFlow, so that a worker process starts in a fraction of a second and stays small.
+"""
+
+import collections
+import dataclasses
+import signal
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+import numpy as np
+
+from tf_transformer.data.corpus import Pair
+from tf_transformer.data.records import frame_pairs, id_type
+from tf_transformer.data.spool import Chunk
+from tf_transformer.text.subwords import Subwords
+
+# Below this many chunks a second process costs more than it saves.
+_MIN_PARALLEL_CHUNKS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """A chunk as ids: its records, their lengths [n, 2], how many pairs were too long, and the pairs held out."""
+
+    records: bytes
+    lengths: np.ndarray
+    pairs: int
+    too_long: int
+    held_out: list[Pair]
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+    """Turns a chunk into ids.
+
+    Args:
+        source, target: the vocabularies.
+        max_length: pairs with a longer side, in tokens with END, are dropped and counted.
+        held_out: numbers of pairs that are not encoded but handed back as text.
+    """
+
+    source: Subwords
+    target: Subwords
+    max_length: int
+    held_out: frozenset[int] = frozenset()
+
+    @property
+    def dtype(self) -> np.dtype:
+        return id_type(max(self.source.vocab_size, self.target.vocab_size))
+
+    def __call__(self, chunk: Chunk) -> Encoded:
+        sources, targets = chunk.read()
+        held = [i for i in range(chunk.pairs) if chunk.first + i in self.held_out]
+        held_out = [(sources[i], targets[i]) for i in held]
+        for i in reversed(held):
+            del sources[i], targets[i]
+        source_ids, target_ids = self.source.encode_batch(sources), self.target.encode_batch(targets)
+        pairs = [p for p in zip(source_ids, target_ids) if max(len(p[0]), len(p[1])) <= self.max_length]
+        source_ids, target_ids = [p[0] for p in pairs], [p[1] for p in pairs]
+        lengths = np.array([(len(s), len(t)) for s, t in pairs], np.int32).reshape(-1, 2)
+        records = frame_pairs(source_ids, target_ids, self.dtype)
+        return Encoded(records, lengths, chunk.pairs, len(sources) - len(pairs), held_out)
+
+
+def encode_chunks(encoder: Encoder, chunks: list[Chunk], workers: int) -> Iterator[Encoded]:
+    """The chunks as ids, in order, whatever the number of workers."""
+    if workers < 2 or len(chunks) < _MIN_PARALLEL_CHUNKS:
+        yield from map(encoder, chunks)
+        return
+    # Not forked: TensorFlow's threads may be running in this process.
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(encoder,))
+    try:
+        yield from _in_order(pool, chunks, ahead=2 * workers)
+    except BrokenProcessPool:
+        raise ValueError(
+            "a worker process died while encoding; is there enough memory? Try fewer with --workers. In a script of "
+            "your own, call prepare() under `if __name__ == '__main__':`"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _in_order(pool: ProcessPoolExecutor, chunks: Iterable[Chunk], ahead: int) -> Iterator[Encoded]:
+    """Results in the order of the chunks, with a bounded number of them waiting in memory."""
+    waiting: collections.deque[Future] = collections.deque()
+    for chunk in chunks:
+        waiting.append(pool.submit(_encode, chunk))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+_worker_encoder: Encoder | None = None
+
+
+def _start_worker(encoder: Encoder) -> None:
+    """Keeps the vocabularies for all chunks of this process; an interrupt is the parent's to handle."""
+    global _worker_encoder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _worker_encoder = encoder
+
+
+def _encode(chunk: Chunk) -> Encoded:
+    return _worker_encoder(chunk)
