@@ -12,7 +12,8 @@ from tf_transformer.export import grpc_client
 
 
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-    toy = Toy("g:")
+    def __init__(self):
+        self.toy = Toy("g:")
 
     def Predict(self, request, context):
         if request.model_spec.name != "toy":
