@@ -37,6 +37,16 @@ class Score:
     mean: float | None = None
     half_width: float | None = None
 
+    @property
+    def key(self) -> str:
+        """The name for machines: "tokenized_compound_split_bleu"."""
+        return re.sub(r"\W", "_", self.name).lower()
+
+    def to_dict(self) -> dict:
+        return {"name": self.name, "score": self.value} | {
+            field: getattr(self, field) for field in ("signature", "mean", "half_width")
+        }
+
     def __str__(self) -> str:
         interval = "" if self.mean is None else f" (95 %: {self.mean:.2f} ± {self.half_width:.2f})"
         return f"{self.name} {self.value:.2f}{interval}  {self.signature}"

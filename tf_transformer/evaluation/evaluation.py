@@ -1,0 +1,94 @@
+"""One evaluation: a model translates a test set, and what came out is scored."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+
+from tf_transformer.decoding.length_batches import in_batches
+from tf_transformer.evaluation.scores import BOOTSTRAP, Score, corpus_scores, perplexity
+from tf_transformer.text.lines import as_line
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What one model did with one test set.
+
+    hypotheses: the translations, one line each.
+    scores: of the corpus.
+    log_prob, tokens: of the references under the model, and how many tokens they have, each END counted.
+    truncated: how many sources were too long and cut.
+    seconds: that translating took.
+    """
+
+    hypotheses: list[str]
+    scores: list[Score]
+    log_prob: float
+    tokens: int
+    truncated: int
+    seconds: float
+
+    @property
+    def perplexity(self) -> float:
+        """Of a token of the references: it depends on the vocabulary, so it compares models that share one."""
+        return perplexity(self.log_prob, self.tokens)
+
+    def to_dict(self) -> dict:
+        """The figures, for JSON."""
+        count = len(self.hypotheses)
+        figures = {score.key: score.to_dict() for score in self.scores}
+        return figures | {
+            "perplexity": self.perplexity,
+            "tokens": self.tokens,
+            "sentences": count,
+            "truncated": self.truncated,
+            "seconds": round(self.seconds, 3),
+            "sentences_per_second": round(count / max(self.seconds, 1e-9), 3),
+        }
+
+    def report(self) -> str:
+        """The figures as lines of text."""
+        return "\n".join(
+            [
+                *map(str, self.scores),
+                f"perplexity {self.perplexity:.3f} a token ({self.tokens:,} tokens)",
+                f"truncated inputs {self.truncated:,} of {len(self.hypotheses):,}",
+            ]
+        )
+
+
+def evaluate(
+    model,
+    sources: Sequence[str],
+    references: Sequence[str],
+    target_language: str | None = None,
+    tokenizer: str | None = None,
+    bootstrap: int = BOOTSTRAP,
+    done: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Translates `sources` and scores the translations against `references`.
+
+    Args:
+        model: a `LoadedModel` or an `ExportedModel`.
+        target_language, tokenizer, bootstrap: as in `corpus_scores`.
+        done: told the number of sentences after each batch, of translation and of scoring: twice all of them.
+    """
+    if len(sources) != len(references):
+        raise ValueError(
+            f"Expected as many references as sources, got {len(sources):,} sources and {len(references):,} references."
+        )
+    if not sources:
+        raise ValueError("There is nothing to evaluate: the test set has no sentences.")
+    texts, targets = ([line.encode() for line in side] for side in (sources, references))
+    start = time.monotonic()
+    found = in_batches(model.translate, texts, done=done)
+    seconds = time.monotonic() - start
+    pairs = in_batches(model.scores, texts, targets, done=done)
+    hypotheses = [as_line(translation.texts[0]) for translation in found]
+    return Evaluation(
+        hypotheses=hypotheses,
+        scores=corpus_scores(hypotheses, references, target_language, tokenizer, bootstrap),
+        log_prob=sum(score for score, _ in pairs),
+        tokens=sum(tokens for _, tokens in pairs),
+        truncated=sum(translation.truncated for translation in found),
+        seconds=seconds,
+    )

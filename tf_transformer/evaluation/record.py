@@ -1,0 +1,76 @@
+"""The record of an evaluation: a directory with all that its score can be repeated from.
+
+hypotheses.txt  source.txt  reference.txt    one sentence a line
+scores.json      the figures
+config.json      the model, the search, the versions
+commands.txt     what made it, and sacreBLEU's own commands for the same scores
+"""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+
+from tf_transformer.evaluation.evaluation import Evaluation
+from tf_transformer.evaluation.scores import SACREBLEU
+from tf_transformer.text.lines import as_line
+
+
+def record_name(*parts: object) -> str:
+    """A name for a record that is also one of a directory: "test-average-beam4-alpha0.6"."""
+    return re.sub(r"[^\w.+-]+", "_", "-".join(str(part) for part in parts)).lstrip(".") or "evaluation"
+
+
+def write_record(
+    directory: str | os.PathLike,
+    evaluation: Evaluation,
+    sources: Sequence[str],
+    references: Sequence[str],
+    config: dict,
+    command: Sequence[str],
+) -> pathlib.Path:
+    """Writes a record, in place of an older one of that name; it appears complete.
+
+    Args:
+        directory: `WORKDIR/evaluation/<name>`.
+        config: JSON-able facts about the model and the search.
+        command: the words of the command that repeats it all.
+    """
+    directory = pathlib.Path(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    beside = directory.with_name(f".{directory.name}.writing-{os.getpid()}")
+    try:
+        beside.mkdir()
+        for name, lines in (
+            ("source.txt", sources),
+            ("reference.txt", references),
+            ("hypotheses.txt", evaluation.hypotheses),
+        ):
+            _write(beside / name, "".join(f"{as_line(line)}\n" for line in lines))
+        _write(beside / "scores.json", _json(evaluation.to_dict()))
+        _write(beside / "config.json", _json(config))
+        _write(beside / "commands.txt", _commands(evaluation, command))
+        if directory.exists():
+            shutil.rmtree(directory)
+        beside.rename(directory)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return directory
+
+
+def _commands(evaluation: Evaluation, command: Sequence[str]) -> str:
+    signature = next(score.signature for score in evaluation.scores if score.name == SACREBLEU)
+    tokenizer = re.search(r"tok:([^|]+)", signature)[1]
+    again = f"sacrebleu reference.txt -i hypotheses.txt -m bleu chrf -tok {tokenizer} -w 2"
+    return f"{shlex.join(command)}\n{again}\n"
+
+
+def _json(values: dict) -> str:
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
