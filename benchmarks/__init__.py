@@ -1,0 +1,1 @@
+"""What is measured: each script prints its figures, as one JSON object with `--json`; peers in the same run."""

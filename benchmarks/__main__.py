@@ -1,0 +1,33 @@
+"""Run benchmarks one after another: `python -m benchmarks [NAME …] [--json]`; all of them without a name."""
+
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def names() -> list[str]:
+    """The scripts of this folder that can be run."""
+    return sorted(path.stem for path in HERE.glob("*.py") if '__name__ == "__main__"' in path.read_text("utf-8"))
+
+
+def main(arguments: list[str]) -> int:
+    chosen = [word for word in arguments if not word.startswith("-")] or [n for n in names() if n != "__main__"]
+    options = [word for word in arguments if word.startswith("-")]
+    unknown = [name for name in chosen if name not in names()]
+    if unknown:
+        print(f"There is no benchmark {', '.join(unknown)}. Benchmarks: {', '.join(names())}.", file=sys.stderr)
+        return 2
+    failed = []
+    for name in chosen:
+        print(f"== {name}", file=sys.stderr, flush=True)
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options], cwd=HERE.parent).returncode:
+            failed.append(name)
+    if failed:
+        print(f"Failed: {', '.join(failed)}.", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
