@@ -1,0 +1,130 @@
+"""Attention maps: what each head of a trained model looks at, as pictures, arrays and a page to explore.
+
+With a sentence, every layer and head of encoder self-attention, decoder self-attention and decoder-encoder
+attention: attention.html (offline, open it in a browser), PNG and SVG pictures, attention.npz. With --summary, what
+each head does over a corpus. With --positions, the positional encodings and their dot products.
+"""
+
+import argparse
+import itertools
+import json
+import pathlib
+
+from tf_transformer.pipelines import cli
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to look at")
+    parser.add_argument("--workdir", metavar="DIR", required=True, help="the model, as `train` left it")
+    parser.add_argument("--checkpoint", default="auto", help="average, best, latest or a name (default: auto)")
+    parser.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own)")
+    parser.add_argument("--output", metavar="DIR", help="where files go (default: WORKDIR/attention)")
+    parser.add_argument("--layers", type=_numbers, metavar="1,2", help="layers of the pictures (default: all)")
+    parser.add_argument("--heads", type=_numbers, metavar="1,2", help="heads of the pictures (default: all)")
+    parser.add_argument("--positions", action="store_true", help="picture the positional encodings")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    corpus = parser.add_argument_group("what heads do over a corpus")
+    corpus.add_argument("--summary", action="store_true", help="entropy, distance, share of neighbours, head by head")
+    corpus.add_argument("--data", metavar="DIR", help="a prepared directory")
+    corpus.add_argument("--split", default="test", choices=("validation", "test"), help="of --data (default: test)")
+    corpus.add_argument("--source", metavar="FILE", help="instead of --data: sentences, one a line")
+    corpus.add_argument("--reference", metavar="FILE", help="their translations")
+    corpus.add_argument("--max-pairs", type=int, default=500, metavar="N", help="of the corpus (default: 500)")
+
+
+def run(args: argparse.Namespace) -> int:
+    output = pathlib.Path(args.output or pathlib.Path(args.workdir) / "attention")
+    if args.text is None and not args.summary and not args.positions:
+        raise ValueError('Nothing was asked for: give a sentence ("the text" in quotes), --summary or --positions.')
+    result = {"files": []}
+    if args.text is not None:
+        _maps(args, output, result)
+    if args.positions:
+        _positions(args, output, result)
+    if args.summary:
+        _summary(args, output, result)
+    _print(args, result)
+    return 0
+
+
+def _maps(args, output: pathlib.Path, result: dict) -> None:
+    from tf_transformer.attention_maps.files import write_maps
+    from tf_transformer.attention_maps.maps import maps_of_workdir
+
+    maps = maps_of_workdir(args.workdir, args.text, args.target, args.checkpoint)
+    result |= {"source": maps.source, "target": maps.predicted}
+    result["files"] += write_maps(maps, output, args.layers, args.heads)
+
+
+def _positions(args, output: pathlib.Path, result: dict) -> None:
+    from tf_transformer.attention_maps.files import write_figure
+    from tf_transformer.attention_maps.positions import positions_figure, positions_of_model
+    from tf_transformer.workdir import Workdir
+
+    workdir = Workdir(args.workdir)
+    vectors = positions_of_model(workdir.load_model(args.checkpoint))
+    title = f"Positional encodings ({workdir.config.model.positions})"
+    result["files"] += write_figure(positions_figure(vectors, title), output / "positions")
+
+
+def _summary(args, output: pathlib.Path, result: dict) -> None:
+    from tf_transformer.attention_maps.files import write_summary
+    from tf_transformer.attention_maps.summary import summarise_heads
+    from tf_transformer.attention_maps.summary_table import summary_rows, summary_text
+    from tf_transformer.workdir import Workdir
+
+    workdir = Workdir(args.workdir)
+    pairs = _pairs(args)
+    heads = summarise_heads(workdir.load_model(args.checkpoint), workdir.tokenizers, pairs)
+    result |= {"pairs": len(pairs), "heads": summary_rows(heads), "table": summary_text(heads)}
+    result["files"] += write_summary(heads, output)
+
+
+def _pairs(args) -> list[tuple[str, str]]:
+    """The sentence pairs that --summary is about."""
+    if args.data:
+        from tf_transformer.data.prepared import PreparedDataset
+
+        sides = PreparedDataset(args.data).lines(args.split)
+    elif args.source and args.reference:
+        sides = [_lines(path) for path in (args.source, args.reference)]
+    else:
+        raise ValueError("--summary needs a corpus: give --data DIR, or --source FILE and --reference FILE.")
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(f"Expected as many sources as references, got {len(sides[0])} and {len(sides[1])} lines.")
+    return list(itertools.islice(zip(*sides), args.max_pairs))
+
+
+def _lines(path: str) -> list[str]:
+    from tf_transformer.text.lines import read_lines
+
+    with open(path, "rb") as stream:
+        return [line.decode("utf-8", "replace") for line in read_lines(stream)]
+
+
+def _print(args, result: dict) -> None:
+    table = result.pop("table", None)
+    result["files"] = [str(path) for path in result["files"]]
+    if args.json:
+        print(json.dumps(result, ensure_ascii=False))
+        return
+    if table:
+        print(table)
+    for path in result["files"]:
+        print(path)
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers counted from 1, as "1,3" or "2-4", as indices counted from 0."""
+    try:
+        ranges = [tuple(map(int, part.split("-"))) for part in text.split(",")]
+        numbers = [number - 1 for ends in ranges for number in range(ends[0], ends[-1] + 1)]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected numbers such as 1,3 or 2-4, got {text!r}") from None
+    if not numbers or min(numbers) < 0:
+        raise argparse.ArgumentTypeError(f"expected numbers from 1 on, such as 1,3 or 2-4, got {text!r}")
+    return numbers
+
+
+if __name__ == "__main__":
+    cli.main_of("attention")

@@ -1,0 +1,99 @@
+"""The attention command on a work directory: files that open, tables that machines read, errors that help."""
+
+import csv
+import json
+
+import matplotlib.image
+import numpy as np
+import pytest
+from toy_workdir import toy_sentences, toy_workdir
+
+from tf_transformer.attention_maps.maps import AttentionMaps
+from tf_transformer.decoding.translator import Translator
+from tf_transformer.pipelines.cli import main
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    return toy_workdir(tmp_path_factory.mktemp("attention") / "run").path
+
+
+def test_a_sentence_gives_page_arrays_and_pictures(workdir, capsys):
+    assert main(["attention", "--workdir", str(workdir), "the red dog.", "--target", "my old house."]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    folder = workdir / "attention"
+    names = {"attention.html", "attention.npz"} | {
+        f"{kind}{style}.{ending}"
+        for kind in ("encoder", "decoder", "cross")
+        for style in ("", "-lines")
+        for ending in ("png", "svg")
+    }
+    assert printed and {path.name for path in folder.iterdir()} == names
+    assert sorted(printed) == sorted(str(folder / name) for name in names)
+    assert matplotlib.image.imread(folder / "cross.png").ndim == 3
+    assert (folder / "cross.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+
+
+def test_the_model_translates_where_no_target_is_given(workdir, tmp_path, capsys):
+    code = main(["attention", "--workdir", str(workdir), "the red dog.", "--output", str(tmp_path), "--json",
+                 "--layers", "1", "--heads", "1,3"])  # fmt: skip
+    assert code == 0
+    told = json.loads(capsys.readouterr().out)
+    translator = Translator.from_workdir(workdir)
+    written = translator.target_tokenizer.encode(translator(["the red dog."])[0])
+    assert told["target"] == translator.target_tokenizer.pieces(written)
+    assert str(tmp_path / "attention.html") in told["files"]
+    assert AttentionMaps.load(tmp_path / "attention.npz").cross.shape[:2] == (3, 3)
+
+
+def test_layers_that_only_one_stack_has(workdir, tmp_path, capsys):
+    command = ["attention", "--workdir", str(workdir), "a dog", "--target", "a cat", "--output", str(tmp_path)]
+    assert main([*command, "--layers", "3", "--heads", "2"]) == 0  # the encoder has two, the decoder three
+    assert (tmp_path / "cross.png").is_file() and not (tmp_path / "encoder.png").exists()
+    assert main([*command, "--layers", "4"]) == 1
+    assert "layers 1 to 3 in this model; asked for [4]" in capsys.readouterr().err
+
+
+def test_positions_of_the_model(workdir, tmp_path):
+    assert main(["attention", "--workdir", str(workdir), "--positions", "--output", str(tmp_path)]) == 0
+    assert np.asarray(matplotlib.image.imread(tmp_path / "positions.png")).std() > 0
+    assert (tmp_path / "positions.svg").is_file()
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for name, seed in (("source", 3), ("reference", 5)):
+        (tmp_path / name).write_text("\n".join(toy_sentences(7, seed)) + "\n", encoding="utf-8")
+    return ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "reference")]
+
+
+def test_summary_over_files(workdir, corpus, tmp_path, capsys):
+    command = ["attention", "--workdir", str(workdir), "--summary", *corpus, "--output", str(tmp_path)]
+    assert main(command) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert " ".join(table[0].split()) == "kind layer head entropy reach distance previous same next first last role"
+    assert len([line for line in table if line.startswith(("encoder ", "decoder ", "cross "))]) == 2 * 3 + 3 * 3 * 2
+    with open(tmp_path / "heads.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert main([*command, "--json", "--max-pairs", "7"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["pairs"] == 7
+    assert [float(row["entropy"]) for row in rows] == [head["entropy"] for head in told["heads"]]
+    assert (tmp_path / "heads.png").is_file()
+
+
+def test_what_is_missing_is_said(workdir, capsys):
+    assert main(["attention", "--workdir", str(workdir)]) == 1
+    assert "--summary or --positions" in capsys.readouterr().err
+    assert main(["attention", "--workdir", str(workdir), "--summary"]) == 1
+    assert "--summary needs a corpus" in capsys.readouterr().err
+    assert main(["attention", "--workdir", str(workdir), "a dog", "--target", "a cat", "--heads", "4"]) == 1
+    assert "heads 1 to 3 in this model; asked for [4]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("numbers", ["0", "x", "3-1", ""])
+def test_numbers_are_checked(workdir, numbers, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["attention", "--workdir", str(workdir), "a dog", "--layers", numbers])
+    assert stopped.value.code == 2
+    assert "such as 1,3 or 2-4" in capsys.readouterr().err
