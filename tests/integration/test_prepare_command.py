@@ -1,0 +1,60 @@
+"""The command `prepare`, as it is typed: files in, a directory and a summary out, errors on stderr."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tf_transformer.data.prepared import PreparedDataset
+from tf_transformer.pipelines import cli
+
+
+@pytest.fixture
+def files(tmp_path):
+    lines = [f"number {n} is the {n * n % 97} of {n % 89}" for n in range(307)]
+    (tmp_path / "train.en").write_text("".join(f"{line}\n" for line in lines))
+    with gzip.open(tmp_path / "train.de.gz", "wt") as file:
+        file.writelines(f"Nummer {line[7:]}\r\n" for line in lines)
+    (tmp_path / "test.tsv").write_text("number 1\tNummer 1\nnumber 2\tNummer 2\n")
+    return tmp_path
+
+
+def arguments(files, *more):
+    return [
+        "prepare", "--data", "files", "--output", str(files / "data"), "--train-source", str(files / "train.en"),
+        "--train-target", str(files / "train.de.gz"), "--test-tsv", str(files / "test.tsv"),
+        "--source-language", "en", "--target-language", "de", "--vocab-size", "151", *more,
+    ]  # fmt: skip
+
+
+def test_files_are_prepared(files, capsys):
+    assert cli.main(arguments(files)) == 0
+    assert "train: 292 of 307 pairs" in capsys.readouterr().out
+    prepared = PreparedDataset(files / "data")
+    assert prepared.lines("test") == (["number 1", "number 2"], ["Nummer 1", "Nummer 2"])
+    assert prepared.info["command"].startswith("tf-transformer prepare --data files")
+    assert prepared.info["splits"]["train"]["cleaning"]["changed"]["carriage_return"] == 307
+    assert cli.main(arguments(files, "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["splits"]["validation"]["pairs"] == 15
+
+
+def test_other_flags_are_refused_with_what_differs(files, capsys):
+    assert cli.main(arguments(files)) == 0
+    assert cli.main(arguments(files, "--max-length", "31")) == 1
+    assert "max_length: 256 → 31" in capsys.readouterr().err
+    assert cli.main(arguments(files, "--max-length", "31", "--overwrite")) == 0
+    assert PreparedDataset(files / "data").info["inputs"]["max_length"] == 31
+
+
+def test_a_tsv_and_a_source_at_once_are_refused(files, capsys):
+    assert cli.main(arguments(files, "--test-source", "x")) == 1
+    assert "--test-tsv or --test-source" in capsys.readouterr().err
+    assert not (files / "data").exists()
+
+
+def test_workers_do_without_tensorflow():
+    code = "import sys, tf_transformer.data.encoding; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0

@@ -1,0 +1,262 @@
+"""Preparing: what is written is what was given, once, whole, and the same whoever does it."""
+
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+
+import pytest
+
+from tf_transformer.data.batching import BatchOptions, BatchStream
+from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.encoding import Encoder, encode_chunks
+from tf_transformer.data.prepare import PrepareOptions, prepare
+from tf_transformer.data.prepared import PreparedDataset, PreparedError
+from tf_transformer.data.records import RecordError
+from tf_transformer.data.spool import Spool
+from tf_transformer.text.model_file import TokenizerError
+
+NUMBERS = "one two three four five six seven eight nine ten eleven twelve thirteen".split()  # noqa: SIM905
+ZAHLEN = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn".split()  # noqa: SIM905
+
+
+class ListedSplit(list):
+    """A split in memory."""
+
+    @property
+    def count(self):
+        return len(self)
+
+
+def pairs(first, count):
+    """Distinct pairs: numbers spelled in the words of a clock of thirteen."""
+
+    def spell(words, number):
+        return " ".join(words[number // 13**place % 13] for place in range(3 + number % 5)).encode()
+
+    return ListedSplit((spell(NUMBERS, n), spell(ZAHLEN, n)) for n in range(first, first + count))
+
+
+def corpus(train=None, version=1, **splits):
+    splits = {"validation": pairs(3000, 31), "test": pairs(4000, 37)} | splits
+    splits = {"train": pairs(0, 1009) if train is None else train} | {k: v for k, v in splits.items() if v}
+    return Corpus("listed", "en", "de", splits, {"version": version})
+
+
+OPTIONS = PrepareOptions(vocab_size=211, shard_pairs=101)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    return prepare(corpus(), tmp_path_factory.mktemp("prepared") / "data", OPTIONS, workers=1, command="a command")
+
+
+@pytest.fixture
+def copy(prepared, tmp_path):
+    return shutil.copytree(prepared.path, tmp_path / "copy")
+
+
+def test_records_hold_the_training_text_in_order(prepared):
+    decode = prepared.tokenizers.source.decode
+    texts = [(decode(prepared.examples[i][0]), decode(prepared.examples[i][1])) for i in range(1009)]
+    assert texts == [(source.decode(), target.decode()) for source, target in pairs(0, 1009)]
+
+
+def test_validation_and_test_are_plain_text(prepared):
+    sources, references = prepared.lines("test")
+    assert sources == [source.decode() for source, _ in pairs(4000, 37)]
+    assert references == [target.decode() for _, target in pairs(4000, 37)]
+    assert len(prepared.lines("validation")[0]) == 31
+    with pytest.raises(PreparedError, match="no text of a split 'train'"):
+        prepared.lines("train")
+
+
+def test_the_description_is_true(prepared):
+    info = json.loads((prepared.path / "dataset.json").read_text())
+    train = info["splits"]["train"]
+    lengths = prepared.examples.lengths
+    assert train["pairs"] == len(lengths) == 1009
+    assert (train["source_tokens"], train["target_tokens"]) == tuple(lengths.sum(0))
+    assert train["source_lengths"]["max"] == lengths[:, 0].max()
+    assert train["target_lengths"]["mean"] == round(float(lengths[:, 1].mean()), 2)
+    assert info["tokenizer"]["source_vocab_size"] == 211
+    assert info["command"] == "a command" and info["versions"]["sentencepiece"]
+    assert {"train-00000.tfrecord", "tokenizer.model", "test.target.txt"} <= set(os.listdir(prepared.path))
+    assert "train.spool" not in os.listdir(prepared.path)
+    assert "train: 1,009 of 1,009 pairs (dropped: none)" in prepared.summary()
+
+
+def test_running_again_does_nothing(copy, caplog):
+    caplog.set_level("INFO")
+    before = (copy / "dataset.json").stat().st_mtime_ns
+    prepare(corpus(), copy, OPTIONS)
+    assert (copy / "dataset.json").stat().st_mtime_ns == before and "nothing to do" in caplog.text
+
+
+def test_other_inputs_are_told_and_refused_unless_overwritten(copy):
+    other = dataclasses.replace(OPTIONS, vocab_size=223)
+    with pytest.raises(PreparedError, match=r"vocab_size: 211 → 223.*--overwrite"):
+        prepare(corpus(), copy, other)
+    with pytest.raises(PreparedError, match="corpus: "):
+        prepare(corpus(version=2), copy, OPTIONS)
+    assert PreparedDataset(copy).tokenizers.source.vocab_size == 211
+    assert prepare(corpus(), copy, other, overwrite=True, workers=1).tokenizers.source.vocab_size == 223
+    assert os.listdir(copy.parent) == ["copy"]
+
+
+def test_a_damaged_directory_of_the_same_inputs_is_made_anew(copy):
+    os.truncate(copy / "train-00000.tfrecord", 100)
+    prepare(corpus(), copy, OPTIONS, workers=1)
+    assert len(PreparedDataset(copy).examples) == 1009
+
+
+def test_a_directory_of_something_else_is_never_touched(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(PreparedError, match="is no prepared directory"):
+        prepare(corpus(), tmp_path, OPTIONS, overwrite=True)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+class Interrupted(ListedSplit):
+    def __iter__(self):
+        yield from super().__iter__()
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        prepare(corpus(train=Interrupted(pairs(0, 53))), tmp_path / "data", OPTIONS)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupted_overwrite_leaves_the_old(copy):
+    with pytest.raises(KeyboardInterrupt):
+        prepare(corpus(train=Interrupted(pairs(0, 53)), version=2), copy, OPTIONS, overwrite=True)
+    assert len(PreparedDataset(copy).examples) == 1009 and os.listdir(copy.parent) == ["copy"]
+
+
+def test_what_a_killed_run_left_is_cleared(tmp_path):
+    (tmp_path / "data.partial" / "deep").mkdir(parents=True)
+    (tmp_path / "data.partial" / "train-00099.tfrecord").write_bytes(b"half")
+    made = prepare(corpus(), tmp_path / "data", OPTIONS, workers=1)
+    assert os.listdir(tmp_path) == ["data"] and not (made.path / "train-00099.tfrecord").exists()
+
+
+def test_two_runs_at_once_are_refused(tmp_path):
+    (tmp_path / "data.partial").mkdir()
+    other = os.open(tmp_path / "data.partial", os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(ValueError, match="another process is writing"):
+        prepare(corpus(), tmp_path / "data", OPTIONS)
+    os.close(other)
+
+
+def test_drops_are_counted_by_reason(tmp_path):
+    bad = [(b"", b"leer"), (b"\xff\xfe", b"kaputt"), (b"word " * 5000, b"wort " * 5000), (b"short", b"lang" * 40)]
+    bad += [(b"qzxwvkjyqpzfbgdhqmcuqzkxjwvpyfqbkz", b"zqkbxjwpvqyfdhgzcmuqxkzjbwpvfyqdgh"), pairs(0, 1)[0]]
+    made = prepare(
+        corpus(train=ListedSplit([*pairs(0, 503), *bad])),
+        tmp_path / "data",
+        dataclasses.replace(OPTIONS, max_length=23),
+        workers=1,
+    )
+    train = made.info["splits"]["train"]
+    dropped = {why: count for why, count in train["cleaning"]["dropped"].items() if count}
+    assert dropped == {
+        "empty": 1, "bad_utf8": 1, "too_long": 1, "length_ratio": 1, "duplicate": 1, "too_many_tokens": 1,
+    }  # fmt: skip
+    assert train["pairs"] == train["cleaning"]["kept"] == 503 and train["cleaning"]["read"] == 509
+
+
+def test_nothing_left_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r"no training pair is left of 2 .*'empty': 2"):
+        prepare(corpus(train=ListedSplit([(b"", b"a"), (b"b", b"")])), tmp_path / "data", OPTIONS)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_default_vocabulary_shrinks_and_an_explicit_one_is_refused(tmp_path):
+    made = prepare(corpus(), tmp_path / "default", dataclasses.replace(OPTIONS, vocab_size=None), workers=1)
+    size = made.tokenizers.source.vocab_size
+    assert 211 < size < 2000
+    with pytest.raises(TokenizerError, match=f"ask for at most {size}"):
+        prepare(corpus(), tmp_path / "explicit", dataclasses.replace(OPTIONS, vocab_size=37_000))
+
+
+def test_without_validation_some_training_pairs_are_held_out(tmp_path):
+    made = prepare(corpus(validation=None), tmp_path / "data", OPTIONS, workers=1)
+    sources, references = made.lines("validation")
+    held = {(s.encode(), t.encode()) for s, t in zip(sources, references)}
+    everything = set(pairs(0, 1009))
+    assert len(held) == 50 and held < everything
+    decode = made.tokenizers.source.decode
+    trained = {tuple(decode(side).encode() for side in made.examples[i]) for i in range(len(made.examples))}
+    assert trained == everything - held
+
+
+def test_a_given_tokenizer_is_used(prepared, tmp_path):
+    made = prepare(corpus(train=pairs(5000, 211)), tmp_path / "data", OPTIONS, tokenizers=prepared.tokenizers)
+    assert made.tokenizers.sha256 == prepared.tokenizers.sha256
+    assert made.info["inputs"]["tokenizer"] == prepared.tokenizers.sha256
+
+
+def test_workers_change_nothing(prepared, tmp_path):
+    spool = Spool(tmp_path / "spool", chunk_pairs=83)
+    for pair in pairs(0, 1009):
+        spool.add(pair)
+    spool.close()
+    subwords = prepared.tokenizers.source.subwords
+    encoder = Encoder(subwords, subwords, 23, frozenset({5, 500, 1008}))
+    alone, together = (list(encode_chunks(encoder, spool.chunks, workers)) for workers in (1, 2))
+    assert len(alone) == 13
+    for one, other in zip(alone, together, strict=True):
+        assert one.records == other.records and (one.lengths == other.lengths).all()
+        assert one.held_out == other.held_out
+    assert [pair for encoded in alone for pair in encoded.held_out] == [pairs(n, 1)[0] for n in (5, 500, 1008)]
+
+
+@pytest.mark.parametrize("batching", ["bucket", "pack"])
+def test_batches_of_a_prepared_directory(prepared, batching):
+    stream = BatchStream(prepared, BatchOptions(batch_tokens=307, batching=batching))
+    labels = 0
+    for batch, position in stream.batches():
+        labels += int((batch["labels"] > 0).sum())
+        if position["batch"] == stream.batches_per_epoch():
+            break
+    assert labels == prepared.info["splits"]["train"]["target_tokens"]
+    expected = sum(len(prepared.tokenizers.target.encode(text)) for text in prepared.lines("validation")[1])
+    validation = list(stream.validation_batches())
+    assert sum(int((batch["labels"] > 0).sum()) for batch in validation) == expected
+    halves = [list(stream.validation_batches(i, 2)) for i in (0, 1)]
+    assert sum(int((batch["labels"] > 0).sum()) for half in halves for batch in half) == expected
+    assert len(list(stream.validation_batches(max_pairs=1))) == 1
+
+
+class TestDamage:
+    def test_no_directory(self, tmp_path):
+        with pytest.raises(PreparedError, match=r"found no dataset\.json"):
+            PreparedDataset(tmp_path)
+
+    @pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}'])
+    def test_description(self, copy, text):
+        (copy / "dataset.json").write_text(text)
+        with pytest.raises(PreparedError, match=r"dataset\.json"):
+            PreparedDataset(copy)
+
+    def test_tokenizer(self, copy, prepared):
+        other = prepare(corpus(), copy.parent / "other", dataclasses.replace(OPTIONS, vocab_size=199), workers=1)
+        shutil.copy(other.path / "tokenizer.model", copy)
+        with pytest.raises(PreparedError, match="expected the tokenizer that made the records"):
+            _ = PreparedDataset(copy).tokenizers
+
+    def test_text(self, copy):
+        (copy / "test.target.txt").write_text("changed\n")
+        with pytest.raises(PreparedError, match=r"test\.target\.txt: it has changed"):
+            PreparedDataset(copy).lines("test")
+
+    def test_record(self, copy):
+        data = bytearray((copy / "train-00000.tfrecord").read_bytes())
+        data[len(data) // 2] ^= 1
+        (copy / "train-00000.tfrecord").write_bytes(data)
+        with pytest.raises(RecordError, match=r"train-00000\.tfrecord: record \d+"):
+            list(zip(range(100), BatchStream(PreparedDataset(copy), BatchOptions(batch_tokens=307)).batches()))
