@@ -158,7 +158,7 @@ def test_drops_are_counted_by_reason(tmp_path):
     made = prepare(
         corpus(train=ListedSplit([*pairs(0, 503), *bad])),
         tmp_path / "data",
-        dataclasses.replace(OPTIONS, max_length=23),
+        dataclasses.replace(OPTIONS, max_length=29, vocab_size=139),
         workers=1,
     )
     train = made.info["splits"]["train"]
