@@ -70,7 +70,7 @@ def evaluate(
     Args:
         model: a `LoadedModel` or an `ExportedModel`.
         target_language, tokenizer, bootstrap: as in `corpus_scores`.
-        done: told the number of sentences after each batch, of translation and of scoring: twice all of them.
+        done: told the number of sentences after each batch that is translated.
     """
     if len(sources) != len(references):
         raise ValueError(
@@ -82,7 +82,7 @@ def evaluate(
     start = time.monotonic()
     found = in_batches(model.translate, texts, done=done)
     seconds = time.monotonic() - start
-    pairs = in_batches(model.scores, texts, targets, done=done)
+    pairs = in_batches(model.scores, texts, targets)
     hypotheses = [as_line(translation.texts[0]) for translation in found]
     return Evaluation(
         hypotheses=hypotheses,

@@ -42,11 +42,11 @@ def chunks(lines: Iterable[bytes], max_lines: int, max_bytes: int) -> Iterator[l
         yield chunk
 
 
-def as_line(text: bytes) -> bytes:
-    """Valid UTF-8 that stays one line for every reader: characters that end lines become spaces."""
-    return text.decode("utf-8", "replace").translate(_LINE_ENDS).encode()
+def as_line(text: str) -> str:
+    """Text that stays one line for every reader: characters that end lines become spaces."""
+    return text.translate(_LINE_ENDS)
 
 
-def as_cell(text: bytes) -> bytes:
-    """Valid UTF-8 that stays one cell of a table with tabs between columns."""
-    return text.decode("utf-8", "replace").translate(_CELL_ENDS).encode()
+def as_cell(text: str) -> str:
+    """Text that stays one cell of a table with tabs between columns."""
+    return text.translate(_CELL_ENDS)

@@ -1,0 +1,145 @@
+"""Score a model on a test set: sacreBLEU with its signature, chrF, the paper's tokenized compound-split BLEU, each with
+a 95 % confidence interval, perplexity, and how many inputs were too long.
+
+Hypotheses, scores, configuration and commands are kept in WORKDIR/evaluation/<name>/.
+
+    tf-transformer evaluate --workdir run
+    tf-transformer evaluate --workdir run --source newstest2014.en --reference newstest2014.de
+    tf-transformer evaluate --saved-model exported --source newstest2014.en --reference newstest2014.de
+"""
+
+import argparse
+import json
+import logging
+import pathlib
+
+from tf_transformer.pipelines import cli
+from tf_transformer.pipelines.model_arguments import (
+    add_decoding_arguments,
+    add_model_arguments,
+    decoding_config,
+    load_text_model,
+)
+from tf_transformer.pipelines.test_sets import lines_of_files, lines_of_split
+
+logger = logging.getLogger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model_arguments(parser)
+    parser.add_argument("--split", default="test", help="of the prepared data: test or validation (default: test)")
+    parser.add_argument("--data", metavar="DIR", help="what `prepare` wrote (default: what the model was trained on)")
+    parser.add_argument("--source", metavar="FILE", help="other sentences instead, one a line")
+    parser.add_argument("--reference", metavar="FILE", help="their translations")
+    parser.add_argument("--target-language", metavar="CODE", help="for tokenization (default: the data's)")
+    parser.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's tokenizer (default: 13a, or the language's)")
+    parser.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="resamplings; 0: none (default: 1000)")
+    parser.add_argument("--name", help="of the record (default: made of the test set, the checkpoint and the search)")
+    parser.add_argument("--output", metavar="DIR", help="of the record (default: WORKDIR/evaluation/<name>)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_decoding_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    sources, references = _test_set(args)
+    model = load_text_model(args)
+    evaluation = _evaluate(args, model, sources, references)
+    identity = _identity(args, model)
+    directory = _record_directory(args, identity)
+    if directory is not None:
+        from tf_transformer.evaluation.record import write_record
+
+        write_record(directory, evaluation, sources, references, identity, _command(args, identity))
+        logger.info(f"kept in {directory}")
+    if args.json:
+        record = {"directory": None if directory is None else str(directory)}
+        print(json.dumps(evaluation.to_dict() | identity | record, indent=2, ensure_ascii=False))
+    else:
+        print(evaluation.report())
+    return 0
+
+
+def _test_set(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    if (args.source is None) != (args.reference is None):
+        raise ValueError("--source and --reference go together: give both, or neither for a split of the data.")
+    return lines_of_files(args.source, args.reference) if args.source else lines_of_split(args)
+
+
+def _evaluate(args: argparse.Namespace, model, sources: list[str], references: list[str]):
+    from tf_transformer.data.progress import Progress
+    from tf_transformer.evaluation.evaluation import evaluate
+
+    with Progress("translating", len(sources), "lines") as progress:
+        return evaluate(
+            model,
+            sources,
+            references,
+            target_language=_target_language(args),
+            tokenizer=args.tokenize,
+            bootstrap=args.bootstrap,
+            done=progress.update,
+        )
+
+
+def _target_language(args: argparse.Namespace) -> str | None:
+    if args.target_language or args.workdir is None:
+        return args.target_language
+    from tf_transformer.workdir import Workdir
+
+    return Workdir(args.workdir).dataset_info.get("target_language")
+
+
+def _identity(args: argparse.Namespace, model) -> dict:
+    """What was evaluated, on what, and with which versions."""
+    from tf_transformer.workdir import Workdir, package_versions
+
+    facts = {"test_set": _test_set_name(args), "versions": package_versions()}
+    if args.saved_model is not None:
+        return {"saved_model": model.name} | facts
+    from tf_transformer.training.checkpoints import read_info
+
+    path = Workdir(args.workdir).checkpoint(args.checkpoint or "auto")
+    info = read_info(path)
+    weights = {"name": path.name, "step": info["step"], "files": info["files"]}
+    return {"checkpoint": weights, "decoding": decoding_config(args).to_dict()} | facts
+
+
+def _test_set_name(args: argparse.Namespace) -> str:
+    return pathlib.Path(args.source).name if args.source else args.split
+
+
+def _record_directory(args: argparse.Namespace, identity: dict) -> pathlib.Path | None:
+    from tf_transformer.evaluation.record import record_name
+
+    if args.output is not None:
+        return pathlib.Path(args.output)
+    if args.workdir is None:
+        logger.info("Nothing is kept: give --output DIR, or --workdir DIR too, to keep the translations.")
+        return None
+    if "decoding" in identity:
+        decoding = identity["decoding"]
+        parts = identity["checkpoint"]["name"], f"beam{decoding['beam_size']}", f"alpha{decoding['alpha']:g}"
+    else:
+        parts = "export", pathlib.Path(identity["saved_model"]).name
+    from tf_transformer.workdir import Workdir
+
+    return Workdir(args.workdir).evaluation / record_name(args.name or record_name(identity["test_set"], *parts))
+
+
+def _command(args: argparse.Namespace, identity: dict) -> list[str]:
+    """The words of the command line that repeats this, with the checkpoint by its name."""
+    words = ["tf-transformer", "evaluate"]
+    flags = "workdir saved_model split data source reference target_language tokenize bootstrap beam_size alpha"
+    for name in flags.split():
+        value = getattr(args, name)
+        if value is not None and not (name == "split" and args.source):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    if "checkpoint" in identity:
+        words += ["--checkpoint", args.checkpoint or identity["checkpoint"]["name"]]
+    for setting in args.settings:
+        words += ["--set", setting]
+    return words
+
+
+if __name__ == "__main__":
+    cli.main_of("evaluate")
