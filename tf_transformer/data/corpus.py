@@ -63,10 +63,19 @@ class Corpus:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def require_other_language(source_language: str, target_language: str) -> None:
-    """Refuses a corpus that would translate a language into itself."""
-    if source_language == target_language:
+def direction(spec: str, pair: tuple[str, str], source: str | None, target: str | None) -> tuple[str, str]:
+    """The source and target language of a corpus of two languages: as asked for, else in the pair's own order.
+
+    Naming one language is enough, the other side is the other one.
+    """
+    first, second = pair
+    if source is None and target is None:
+        return first, second
+    other = {first: second, second: first}
+    asked = (source or other.get(target), target or other.get(source))
+    if asked not in ((first, second), (second, first)):
         raise CorpusError(
-            f"Expected two different languages, got source_language={source_language!r} and "
-            f"target_language={target_language!r}; give each side its own --source-language and --target-language."
+            f"Expected the languages {first} and {second} of {spec}, got source_language={source!r} and "
+            f"target_language={target!r}; give --source-language and --target-language as these two, in either order."
         )
+    return asked

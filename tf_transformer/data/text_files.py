@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from tf_transformer.data.corpus import SPLITS, Corpus, CorpusError, Pair, require_other_language
+from tf_transformer.data.corpus import SPLITS, Corpus, CorpusError, Pair
 from tf_transformer.data.line_file import LineFile
 
 FilePair = tuple[str | Path, str | Path | None]
@@ -83,7 +83,11 @@ def open_text_files(
             f"Expected the languages of the files, got source_language={source_language!r} and "
             f"target_language={target_language!r}; give --source-language and --target-language, such as en and de."
         )
-    require_other_language(source_language, target_language)
+    if source_language == target_language:
+        raise CorpusError(
+            f"Expected two different languages, got {source_language!r} twice; give each side its own "
+            "--source-language and --target-language."
+        )
     unknown = sorted(set(files) - set(SPLITS))
     if unknown:
         raise CorpusError(f"Expected splits among {', '.join(SPLITS)}, got {', '.join(unknown)}.")

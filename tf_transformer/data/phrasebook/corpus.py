@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tf_transformer.data.corpus import Corpus, CorpusError, Pair
+from tf_transformer.data.corpus import Corpus, Pair, direction
 from tf_transformer.data.phrasebook import complex_sentences, descriptions, fragments, questions, statements
 from tf_transformer.data.phrasebook.clause import Phrase
 from tf_transformer.data.phrasebook.dice import Dice, weighted
@@ -104,12 +104,6 @@ class PhrasebookSplit:
 
 def open_phrasebook(source_language: str | None = None, target_language: str | None = None, seed: int = 0) -> Corpus:
     """The phrasebook, English to German unless the languages say otherwise."""
-    wanted = source_language or ("de" if target_language == "en" else "en")
-    other = target_language or ("en" if wanted == "de" else "de")
-    if {wanted, other} != {"en", "de"}:
-        raise CorpusError(
-            f"Expected the phrasebook's languages en and de, got source_language={source_language!r} and "
-            f"target_language={target_language!r}; use `files` or `tfds:…` for other languages."
-        )
-    splits = {name: PhrasebookSplit(name, seed, reverse=wanted == "de") for name in SIZES}
-    return Corpus("phrasebook", wanted, other, splits, {"version": VERSION, "seed": seed, "sizes": dict(SIZES)})
+    source, target = direction("phrasebook", ("en", "de"), source_language, target_language)
+    splits = {name: PhrasebookSplit(name, seed, reverse=source == "de") for name in SIZES}
+    return Corpus("phrasebook", source, target, splits, {"version": VERSION, "seed": seed, "sizes": dict(SIZES)})
