@@ -225,7 +225,7 @@ def test_a_file_that_has_vanished_is_not_asked_for_again(tmp_path, mirror, regis
     mirror.files = wmt14("de")
     register(mirror.files)
     del mirror.files[NEWS]
-    with pytest.raises(CorpusError, match="training-parallel-nc-v9.tgz from"):
+    with pytest.raises(CorpusError, match=r"training-parallel-nc-v9\.tgz from"):
         open_wmt(tmp_path)
     assert mirror.requests.count(NEWS) == 1
 

@@ -50,12 +50,7 @@ def open_corpus(
         from tf_transformer.data.tfds_corpus import open_tfds_corpus
 
         return open_tfds_corpus(
-            name,
-            source_language,
-            target_language,
-            data_dir=data_dir,
-            manual_dir=manual_dir,
-            attempts=download_attempts,
+            name, source_language, target_language, data_dir=data_dir, manual_dir=manual_dir, attempts=download_attempts
         )
     raise CorpusError(
         f"Expected a corpus `phrasebook`, `files` or `tfds:<builder>/<pair>` such as tfds:wmt14_translate/de-en, "
