@@ -11,12 +11,15 @@ import json
 import pathlib
 
 from tf_transformer.pipelines import cli
+from tf_transformer.pipelines.test_sets import lines_of_files, lines_of_split
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to look at")
     parser.add_argument("--workdir", metavar="DIR", required=True, help="the model, as `train` left it")
-    parser.add_argument("--checkpoint", default="auto", help="average, best, latest or a name (default: auto)")
+    parser.add_argument(
+        "--checkpoint", default="auto", metavar="NAME", help="average, best, latest or a name (default: auto)"
+    )
     parser.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own)")
     parser.add_argument("--output", metavar="DIR", help="where files go (default: WORKDIR/attention)")
     parser.add_argument("--layers", type=_numbers, metavar="1,2", help="layers of the pictures (default: all)")
@@ -25,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     corpus = parser.add_argument_group("what heads do over a corpus")
     corpus.add_argument("--summary", action="store_true", help="entropy, distance, share of neighbours, head by head")
-    corpus.add_argument("--data", metavar="DIR", help="a prepared directory")
-    corpus.add_argument("--split", default="test", choices=("validation", "test"), help="of --data (default: test)")
-    corpus.add_argument("--source", metavar="FILE", help="instead of --data: sentences, one a line")
+    corpus.add_argument("--data", metavar="DIR", help="what `prepare` wrote (default: what the model was trained on)")
+    corpus.add_argument("--split", default="test", help="of the data: test or validation (default: test)")
+    corpus.add_argument("--source", metavar="FILE", help="other sentences instead, one a line")
     corpus.add_argument("--reference", metavar="FILE", help="their translations")
     corpus.add_argument("--max-pairs", type=int, default=500, metavar="N", help="of the corpus (default: 500)")
 
@@ -82,24 +85,10 @@ def _summary(args, output: pathlib.Path, result: dict) -> None:
 
 def _pairs(args) -> list[tuple[str, str]]:
     """The sentence pairs that --summary is about."""
-    if args.data:
-        from tf_transformer.data.prepared import PreparedDataset
-
-        sides = PreparedDataset(args.data).lines(args.split)
-    elif args.source and args.reference:
-        sides = [_lines(path) for path in (args.source, args.reference)]
-    else:
-        raise ValueError("--summary needs a corpus: give --data DIR, or --source FILE and --reference FILE.")
-    if len(sides[0]) != len(sides[1]):
-        raise ValueError(f"Expected as many sources as references, got {len(sides[0])} and {len(sides[1])} lines.")
+    if (args.source is None) != (args.reference is None):
+        raise ValueError("--source and --reference go together: give both, or neither for a split of the data.")
+    sides = lines_of_files(args.source, args.reference) if args.source else lines_of_split(args)
     return list(itertools.islice(zip(*sides), args.max_pairs))
-
-
-def _lines(path: str) -> list[str]:
-    from tf_transformer.text.lines import read_lines
-
-    with open(path, "rb") as stream:
-        return [line.decode("utf-8", "replace") for line in read_lines(stream)]
 
 
 def _print(args, result: dict) -> None:

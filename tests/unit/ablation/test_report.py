@@ -1,0 +1,86 @@
+"""The table and the plot of an ablation: our figures beside the paper's, each under its name."""
+
+import dataclasses
+import io
+import json
+
+import numpy as np
+
+from tf_transformer.ablation.figure import ablation_figure
+from tf_transformer.ablation.report import Setting, as_json, markdown
+from tf_transformer.ablation.results import RowResult
+from tf_transformer.ablation.rows import AblationOptions
+
+BASE = RowResult(
+    row="base", steps=70, parameters=2_310_000, perplexity=4.0, sacrebleu=31.5, chrf=50.0, compound_split_bleu=32.0,
+    signature="nrefs:1|case:mixed|tok:13a", sentences=101, training_seconds=90.0, scoring_seconds=7.0,
+)  # fmt: skip
+RESULTS = [
+    BASE,
+    dataclasses.replace(BASE, row="B16", perplexity=5.0, sacrebleu=29.0),
+    dataclasses.replace(BASE, row="tiny", perplexity=3.0, sacrebleu=33.0),
+]
+SETTING = Setting(
+    command="tf-transformer ablate --data d",
+    data="phrasebook en-de, 7,919 pairs",
+    split="validation",
+    options=AblationOptions(steps=70, scale=0.25, settings=("training.batch_tokens=1024",)),
+    hardware="2 cores",
+    versions={"tensorflow": "2.21.0"},
+)
+
+
+def rows_of(text):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+
+
+def test_the_table_has_our_figures_beside_the_papers():
+    heading, _, base, b16, tiny = rows_of(markdown(SETTING, RESULTS))
+    assert heading == [
+        "row", "change in the paper", "parameters", "perplexity", "sacreBLEU", "minutes",
+        "paper: perplexity", "paper: BLEU", "paper: parameters",
+    ]  # fmt: skip
+    assert base == ["base", "", "2.31M", "4.000", "31.50", "1.5", "4.92", "25.8", "65M"]
+    assert b16 == ["B16", "d_k=16", "2.31M", "5.000", "29.00", "1.5", "5.16", "25.1", "58M"]
+    assert tiny[6:] == ["", "", ""]
+
+
+def test_the_table_says_what_it_is():
+    text = markdown(SETTING, RESULTS)
+    assert text.startswith("# The rows of Table 3, scaled down\n")
+    for fact in (
+        "phrasebook en-de, 7,919 pairs", "validation (101 sentences)", "70 steps a row", "widths times 0.25",
+        "`training.batch_tokens=1024`", "nrefs:1|case:mixed|tok:13a", "2 cores", "`tf-transformer ablate --data d`",
+    ):  # fmt: skip
+        assert fact in text
+    full = dataclasses.replace(SETTING, options=AblationOptions())
+    assert markdown(full, RESULTS).startswith("# The rows of Table 3\n")
+
+
+def test_the_json_has_the_same():
+    table = json.loads(json.dumps(as_json(SETTING, RESULTS)))
+    assert table["rows"][1]["sacrebleu"] == 29.0
+    assert table["rows"][1]["paper"]["bleu"] == 25.1
+    assert table["rows"][2]["paper"] is None
+    assert table["options"]["scale"] == 0.25
+
+
+def test_the_plot_shows_differences_to_the_first_row():
+    figure = ablation_figure(RESULTS)
+    left, right = figure.axes
+    np.testing.assert_allclose(left.collections[0].get_offsets()[:, 0], [0.0, 25.0, -25.0])
+    np.testing.assert_allclose(right.collections[0].get_offsets()[:, 0], [0.0, -2.5, 1.5])
+    np.testing.assert_allclose(right.collections[1].get_offsets(), [[0.0, 0], [25.1 - 25.8, 1]])
+    figure.savefig(io.BytesIO(), format="png")
+
+
+def test_without_a_row_of_the_paper_in_front_the_plot_has_only_ours():
+    left, _ = ablation_figure([RESULTS[2], BASE]).axes
+    assert len(left.collections) == 1
+
+
+def test_results_are_kept_in_the_rows_directory(tmp_path):
+    assert RowResult.load(tmp_path) is None
+    BASE.save(tmp_path)
+    assert RowResult.load(tmp_path) == BASE
+    assert [path.name for path in tmp_path.iterdir()] == ["ablation.json"]
