@@ -1,6 +1,5 @@
 """A ModelServer in a thread of the test's own process, and plain HTTP to talk to it."""
 
-import asyncio
 import contextlib
 import http.client
 import json
@@ -9,6 +8,7 @@ import threading
 import time
 
 from tf_transformer.export.server import ModelServer, ServerOptions
+from tf_transformer.export.server_thread import server_in_thread
 
 
 class Connection:
@@ -53,22 +53,8 @@ class RunningServer:
 def running_server(base, name: str = "toy", **options):
     """Serves `base` on a free port of the loopback while the block runs."""
     options = ServerOptions(port=0, **{"poll_seconds": 0.05, **options})
-    server = ModelServer(base, name, options)
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def call(coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout=60)
-
-    try:
-        call(server.start())
+    with server_in_thread(base, name, options) as server:
         yield RunningServer(server)
-    finally:
-        call(server.stop())
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def hammer(running: RunningServer, seconds: float, clients: int, mark: str) -> tuple[list, int]:
