@@ -62,7 +62,7 @@ def _report(directory, meta_graph) -> Report:
         servers=tuple(servers),
         newest_ops=needs,
         problems=(
-            *saved_model_files.fingerprint_problems(directory),
+            *saved_model_files.damage_problems(directory),
             *saved_model_files.asset_problems(directory, meta_graph),
             *variables.problems,
             *graph_problems.signature_problems(signatures),

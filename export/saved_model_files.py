@@ -1,10 +1,13 @@
 """The files of a SavedModel: whether they are all there and undamaged, and how big they are.
 
-TensorFlow writes `fingerprint.pb` beside the graph: hashes of the graph and of the variables' index, whose
-entries hold a checksum of every variable. Together they notice one flipped bit anywhere.
+An export of ours lists a SHA-256 of each file in its `model.json`. For other SavedModels there is `fingerprint.pb`,
+which TensorFlow writes: hashes of the graph and of the variables' index, whose entries hold a checksum of every
+variable. Together they notice every flipped bit that changes what is read.
 """
 
 import dataclasses
+import hashlib
+import json
 import pathlib
 
 import numpy as np
@@ -16,6 +19,7 @@ from tf_transformer.export.inspect_report import Problem
 
 GRAPH = "saved_model.pb"
 FINGERPRINT = "fingerprint.pb"
+CARD = "model.json"
 INDEX = "variables/variables.index"
 
 
@@ -40,8 +44,36 @@ def read_graph(directory: pathlib.Path):
     return message
 
 
+def checksum_problems(directory: pathlib.Path) -> list[Problem] | None:
+    """Problems of the files against the list in `model.json`; None when there is no such list."""
+    try:
+        card = json.loads((directory / CARD).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        return [Problem("damaged", f"{CARD} cannot be read ({error}): copy the SavedModel again")]
+    listed = card.get("files") if isinstance(card, dict) else None
+    if not isinstance(listed, dict):
+        return None  # somebody else's file of that name
+    problems = []
+    for name, written in listed.items():
+        if not (directory / name).is_file():
+            problems.append(Problem("damaged", f"{name} is missing: {CARD} lists it"))
+        elif _sha256(directory / name) != written["sha256"]:
+            problems.append(Problem("damaged", f"{name} is not what was written: its SHA-256 differs from {CARD}"))
+    return problems
+
+
+def _sha256(path: pathlib.Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def fingerprint_problems(directory: pathlib.Path) -> list[Problem]:
-    """Problems of the graph and of the variables' index against `fingerprint.pb`; none when there is no such file."""
+    """Problems of the graph and of the variables' index against `fingerprint.pb`; none when there is no such file.
+
+    A graph that is damaged in a rare way makes TensorFlow crash here, and the process with it.
+    """
     if not (directory / FINGERPRINT).is_file():
         return []
     written, found = fingerprint_pb2.FingerprintDef(), fingerprint_pb2.FingerprintDef()
@@ -61,6 +93,12 @@ def fingerprint_problems(directory: pathlib.Path) -> list[Problem]:
     if written.checkpoint_hash != found.checkpoint_hash:
         problems.append(Problem("damaged", f"{INDEX} is not what was written: its checksum differs from {FINGERPRINT}"))
     return problems
+
+
+def damage_problems(directory: pathlib.Path) -> list[Problem]:
+    """Problems of the files, by the better of the two lists there may be."""
+    problems = checksum_problems(directory)
+    return fingerprint_problems(directory) if problems is None else problems
 
 
 def asset_problems(directory: pathlib.Path, meta_graph) -> list[Problem]:

@@ -1,7 +1,10 @@
 """One loaded version of a model: its signatures, ready to be called from any thread."""
 
+import json
 import logging
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import tensorflow as tf
@@ -76,7 +79,9 @@ class ServedModel:
     def _read_signature_defs(self):
         """The SignatureDefs of an undamaged SavedModel."""
         message = saved_model_files.read_graph(self.directory)
-        problems = [message] if isinstance(message, Problem) else saved_model_files.fingerprint_problems(self.directory)
+        problems = [message] if isinstance(message, Problem) else saved_model_files.checksum_problems(self.directory)
+        if problems is None:
+            problems = _damage_seen_from_elsewhere(self.directory)
         if problems:
             raise BadModel(f"{self.directory}: {problems[0].message}")
         return dict(message.meta_graphs[0].signature_def)
@@ -91,6 +96,17 @@ class ServedModel:
             count += 1
         if count:
             _log.info("replayed %d warm-up requests of version %d", count, self.version)
+
+
+def _damage_seen_from_elsewhere(directory: pathlib.Path) -> list[Problem]:
+    """Looks for damage in another process: a damaged graph can crash the one that reads it, and this one serves."""
+    command = [sys.executable, "-m", "tf_transformer.pipelines.inspect", str(directory), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 1) or not done.stdout:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return [Problem("damaged", f"it could not be inspected: {reason}")]
+    problems = [Problem(**each) for each in json.loads(done.stdout)["problems"]]
+    return [problem for problem in problems if problem.kind == "damaged"]
 
 
 def _has_free_batch(shape: tf.TensorShape) -> bool:

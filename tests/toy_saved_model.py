@@ -5,7 +5,12 @@ lengths of source and target; `attention` has sizes that depend on the batch; `s
 `slow` counts for a while first; `raw` answers with bytes that are not text.
 """
 
+import json
+import pathlib
+
 import tensorflow as tf
+
+from tf_transformer.export import publishing
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 SOURCE = tf.TensorSpec([None], tf.string, name="source")
@@ -75,8 +80,11 @@ class Toy(tf.Module):
         }
 
 
-def write_toy(directory, mark: str = "", **options) -> Toy:
-    """Writes a Toy to `directory` (MODEL_BASE/<version>) and returns it."""
+def write_toy(directory, mark: str = "", checksums: bool = True, **options) -> Toy:
+    """Writes a Toy to `directory` (MODEL_BASE/<version>), with or without an export's checksums, and returns it."""
     toy = Toy(mark, **options)
     tf.saved_model.save(toy, str(directory), signatures=toy.signatures())
+    if checksums:
+        card = {"files": publishing.checksums(pathlib.Path(directory))}
+        (pathlib.Path(directory) / "model.json").write_text(json.dumps(card))
     return toy

@@ -115,11 +115,21 @@ def test_a_bad_version_is_refused_and_the_old_one_serves(toys, base, damage):
         assert states(connection)[1] == "AVAILABLE"
 
 
+def test_a_bad_version_without_checksums_is_refused_too(toys, base):
+    publish(toys, base)
+    (base / "2" / "model.json").unlink()
+    flip_bit(base / "2" / "variables" / "variables.data-00000-of-00001")
+    with running_server(base) as running:
+        assert running.connect().translate("a") == ["1:A"]
+        assert states(running.connect()) == {2: "END", 1: "AVAILABLE"}
+
+
 def test_a_half_copied_version_is_served_when_it_is_whole(toys, base):
     with running_server(base) as running:
         connection = running.connect()
         (base / "2" / "variables").mkdir(parents=True)
-        shutil.copy(toys / "2" / "saved_model.pb", base / "2")
+        for name in ("model.json", "saved_model.pb"):
+            shutil.copy(toys / "2" / name, base / "2")
         wait_until(lambda: states(connection).get(2) == "END")
         assert connection.translate("a") == ["1:A"]
         shutil.copytree(toys / "2", base / "2", dirs_exist_ok=True)

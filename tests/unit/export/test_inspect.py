@@ -14,12 +14,20 @@ from tf_transformer.export import serving_releases
 from tf_transformer.export.inspect import NotASavedModel, inspect_saved_model
 from tf_transformer.pipelines import cli
 
+FILES = ["saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"]
+
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     directory = tmp_path_factory.mktemp("inspect") / "1"
-    write_toy(directory)
+    write_toy(directory, checksums=False)
     return directory
+
+
+@pytest.fixture
+def listed(tmp_path):
+    write_toy(tmp_path / "listed")
+    return tmp_path / "listed"
 
 
 @pytest.fixture
@@ -164,27 +172,43 @@ def test_no_signatures_and_no_serving_tag(copy):
     ]
 
 
-@pytest.mark.parametrize(
-    "name", ["saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"]
-)
-def test_one_flipped_bit_anywhere_is_noticed(copy, name):
-    size = (copy / name).stat().st_size
-    for place in (size // 3, size - 11 if name.endswith("pb") else size // 2):
-        good = (copy / name).read_bytes()
-        bad = bytearray(good)
-        bad[place] ^= 0b100
-        (copy / name).write_bytes(bad)
-        assert kinds(inspect_saved_model(copy)) == ["damaged"], f"bit flipped at {place} of {size}"
-        (copy / name).write_bytes(good)
+def flip_bit(path, place):
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0b100
+    path.write_bytes(data)
 
 
-@pytest.mark.parametrize(
-    "name", ["saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"]
-)
+@pytest.mark.parametrize("name", FILES)
+def test_one_flipped_bit_of_an_export_is_noticed(listed, name):
+    size = (listed / name).stat().st_size
+    for place in (0, size // 3, size - 1):
+        flip_bit(listed / name, place)
+        messages = [each.message for each in inspect_saved_model(listed).problems if each.kind == "damaged"]
+        assert any(name in message for message in messages), f"bit flipped at {place} of {size}"
+        flip_bit(listed / name, place)
+    assert inspect_saved_model(listed).problems == ()
+
+
+def test_one_flipped_bit_without_a_list(copy):
+    """Damage is told from fingerprint.pb and the checksums of the variables."""
+    graph, data = copy / "saved_model.pb", copy / "variables/variables.data-00000-of-00001"
+    for path, place in ((graph, graph.read_bytes().index(b"StringUpper")), (data, 5), (copy / FILES[1], 40)):
+        flip_bit(path, place)
+        assert "damaged" in kinds(inspect_saved_model(copy)), path
+        flip_bit(path, place)
+    assert inspect_saved_model(copy).problems == ()
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_a_truncated_file_is_noticed(copy, name):
     with open(copy / name, "r+b") as file:
         file.truncate((copy / name).stat().st_size * 2 // 3)
     assert kinds(inspect_saved_model(copy)) == ["damaged"]
+
+
+def test_a_torn_list_of_files(listed):
+    (listed / "model.json").write_text('{"files": {')
+    assert "model.json cannot be read" in inspect_saved_model(listed).problems[0].message
 
 
 def test_missing_variables_and_assets(copy, tmp_path):
