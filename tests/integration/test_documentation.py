@@ -1,0 +1,161 @@
+"""The documents: every command in them exists, every link leads somewhere, the README's examples run."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import urllib.request
+
+import pytest
+
+from tf_transformer.export.server_thread import server_in_thread
+from tf_transformer.pipelines import cli
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(path, *languages):
+    return [text for language, text in BLOCK.findall(path.read_text(encoding="utf-8")) if language in languages]
+
+
+def commands(path):
+    """The lines of all shell blocks as lists of words, continued lines joined, comments and pipes cut off."""
+    for block in blocks(path, "bash", "sh", "console"):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.strip().removeprefix("$ "), comments=True)
+            while words and re.fullmatch(r"\w+=\S*", words[0]):
+                words = words[1:]
+            yield from _split(words)
+
+
+def _split(words):
+    """The commands of a line with |, && and redirections."""
+    part = []
+    for word in [*words, "|"]:
+        if word in ("|", "&&", ";", "&"):
+            if part:
+                yield part
+            part = []
+        elif re.fullmatch(r"[<>]+|2>&1|\d?>+", word):
+            yield part
+            part = ["(redirected)"]
+        else:
+            part.append(word)
+
+
+def verb_of(words):
+    """The arguments of our command line in `words`, or None for another program's."""
+    if words[0] in ("tf-transformer", ".venv/bin/tf-transformer"):
+        return words[1:]
+    if words[:2] == ["python", "-m"] and words[2].startswith("pipelines."):
+        verb = words[2].removeprefix("pipelines.")
+        return [{"import_weights": "import"}.get(verb, verb), *words[3:]]
+    return None
+
+
+def all_commands():
+    return [(path.name, words) for path in DOCUMENTS for words in commands(path)]
+
+
+OURS = [(name, verb_of(words)) for name, words in all_commands() if verb_of(words) is not None]
+
+
+def test_the_documents_have_commands():
+    assert len(OURS) > 30
+
+
+@pytest.mark.parametrize(("document", "words"), OURS, ids=[f"{d}: {shlex.join(w)[:60]}" for d, w in OURS])
+def test_commands_exist_with_their_flags(document, words):
+    words = [word.replace("…", "x") for word in words if word not in ("…", "...")]
+    parser, complaint = cli._parser(words), io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint), contextlib.redirect_stdout(io.StringIO()):
+            parser.parse_args(words)
+    except SystemExit as stop:
+        assert stop.code == 0, complaint.getvalue()
+
+
+def test_make_targets_and_scripts_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for document, words in all_commands():
+        if words[0] == "make":
+            for target in (word for word in words[1:] if "=" not in word):
+                assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{document}: make {target}"
+        if words[:2] == ["python", "-m"] and words[2].startswith("benchmarks."):
+            assert (ROOT / (words[2].replace(".", "/") + ".py")).is_file(), f"{document}: {words[2]}"
+
+
+def test_links_lead_somewhere():
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def section(title):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def shell_lines(title, index):
+    block = [text for language, text in BLOCK.findall(section(title)) if language == "bash"][index]
+    return [shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory):
+    """A folder in which the README's commands have run, with a training of a few steps."""
+    folder = tmp_path_factory.mktemp("readme")
+    before = pathlib.Path.cwd()
+    os.chdir(folder)
+    quick = ["--set", "training.max_steps=30", "--set", "training.checkpoint_steps=10"]
+    try:
+        for words in [*shell_lines("Train", 0), *shell_lines("Serve", 0)[:2]]:
+            assert words[0] == "tf-transformer"
+            assert cli.main([*words[1:], *(quick if words[1] == "train" else [])]) == 0, words
+        yield folder
+    finally:
+        os.chdir(before)
+
+
+def test_the_example_of_those_who_train(walk):
+    assert {"config.json", "tokenizer.model", "checkpoints", "evaluation"} <= {p.name for p in (walk / "run").iterdir()}
+    assert (walk / "run" / "checkpoints" / "average").is_dir()
+
+
+def test_the_example_of_those_who_serve(walk):
+    (request,) = [words for words in shell_lines("Serve", 1) if words]
+    body, url = request[2], request[3]
+    assert shell_lines("Serve", 0)[2][:3] == ["tf-transformer", "serve", "models/phrasebook"]
+    with server_in_thread(walk / "models" / "phrasebook") as server:
+        url = url.replace("localhost:8501", f"127.0.0.1:{server.port}")
+        with urllib.request.urlopen(url, body.encode(), timeout=60) as answer:
+            predictions = json.loads(answer.read())["predictions"]
+    assert len(predictions) == 1 and isinstance(predictions[0], str)
+
+
+PYTHON = [text for language, text in BLOCK.findall(section("Import")) if language == "python"]
+
+
+@pytest.mark.parametrize("example", PYTHON, ids=[text.splitlines()[-1][:40] for text in PYTHON])
+def test_the_examples_of_those_who_import(walk, example, capsys):
+    exec(compile(example, "README.md", "exec"), {})
+    if "(2, 3, 1000)" in example:
+        assert "(2, 3, 1000) (2, 4, 3, 4)" in capsys.readouterr().out
+
+
+def test_no_path_or_host_of_one_machine_is_in_the_tree():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not tracked:
+        pytest.skip("not a git checkout")
+    pattern = re.compile("/" + "work/|/" + "root/|pypi" + r"\.org|files\.python" + "hosted")
+    for name in tracked:
+        path = ROOT / name
+        if path.suffix in (".py", ".md", ".cfg", ".toml", ".yml", "") and path.is_file():
+            found = pattern.search(path.read_text(encoding="utf-8", errors="replace"))
+            assert not found, f"{name}: {found.group()}"
