@@ -60,7 +60,7 @@ class TabbedFile:
             if len(columns) < 2:
                 raise CorpusError(
                     f"{self.file.path}, line {number}: expected `source<TAB>target`, got a line without a tab; "
-                    "give a TSV, or two files with --train-source and --train-target."
+                    "give a TSV, or the file of the target side too."
                 )
             yield columns[0], columns[1]
 

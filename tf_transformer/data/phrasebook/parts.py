@@ -112,6 +112,8 @@ def subject_of(dice: Dice, verb: Verb, pronoun_percent: int = 35) -> Nominal:
 def _object_of(dice: Dice, verb: Verb, subject: Nominal, negated: bool) -> Nominal:
     if verb is DRINK:
         return mass_phrase(dice, "drink")
+    if verb.english in ("eat", "buy") and dice.chance(20):
+        return mass_phrase(dice, "staple")
     if "person" in verb.tags and dice.chance(20):
         return _other_pronoun(dice, subject)
     if verb.preposition and not {"person", "pet"} & set(verb.tags.split()):
