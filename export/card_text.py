@@ -36,14 +36,14 @@ def _title(card: dict) -> str:
 
 def _facts(card: dict) -> str:
     checkpoint, search, data = card["checkpoint"], card["decoding"], card["data"]
-    pairs = ", ".join(f"{name} {count:,}" for name, count in data.get("pairs", {}).items() if count is not None)
+    pairs = ", ".join(f"{name} {count:,}" for name, count in data["pairs"].items())
     rows = {
         "model": f"Transformer, preset `{card['preset']}`, {card['parameters']:,} parameters",
         "checkpoint": f"{checkpoint['name']}, step {checkpoint['step']:,}",
         "weights": card["weights"] + _rounding(card),
         "search": f"beam {search['beam_size']}, alpha {search['alpha']}, output at most {search['max_extra_length']} "
         f"tokens longer than the source, source at most {search['max_source_length']} tokens",
-        "data": f"{data.get('name', 'unknown')}{f' (pairs: {pairs})' if pairs else ''}",
+        "data": f"{data['corpus'] or 'not known'}{f' (pairs: {pairs})' if pairs else ''}",
         "licence": card["licence"] or "not stated",
         "tokenizer": " / ".join(f"`{value[:16]}…`" for value in dict.fromkeys(card["tokenizer"]["sha256"].values())),
         "made": f"{card['created']} with " + ", ".join(f"{name} {value}" for name, value in card["versions"].items()),
@@ -77,12 +77,12 @@ def _signatures(card: dict) -> str:
 def _scores(card: dict) -> str:
     if not card["scores"]:
         return "## Scores\n\nNone were measured: `tf-transformer evaluate --workdir WORKDIR` does.\n"
-    lines = ["## Scores", "", "| set | score | signature |", "|---|---|---|"]
+    lines = ["## Scores", "", "| test set | search | score | signature |", "|---|---|---|---|"]
     for evaluation in card["scores"]:
+        search = "beam {beam_size}, alpha {alpha}".format_map(evaluation["decoding"])
         for score in evaluation["scores"]:
-            lines.append(
-                f"| {evaluation['evaluation']} | {score['name']} {score['value']:.2f} | `{score['signature']}` |"
-            )
+            value = f"{score['name']} {score['score']:.2f}"
+            lines.append(f"| {evaluation['test_set']} | {search} | {value} | `{score['signature']}` |")
     return "\n".join([*lines, ""])
 
 

@@ -13,9 +13,8 @@ from tf_transformer.training.checkpoints import read_info
 from tf_transformer.workdir import Workdir, package_versions
 
 JSON, README = "model.json", "README.md"
+IMPORTED = "import.json"
 FORMAT = 1
-# What the data's description may say without telling about the machine it was prepared on.
-_OF_DATA = ("name", "source_language", "target_language", "licence", "license", "citation")
 
 
 def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[str, dict]) -> dict:
@@ -38,7 +37,7 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         "rounding": dataclasses.asdict(candidate.rounding) if candidate.rounding else None,
         "checkpoint": {"name": candidate.checkpoint.name, "step": read_info(candidate.checkpoint)["step"]},
         "data": _data(data),
-        "scores": scores_of(workdir),
+        "scores": scores_of(workdir, candidate.checkpoint),
         "licence": _licence(workdir),
         "decoding": candidate.decoding.to_dict() | {"n_best": candidate.n_best or candidate.decoding.beam_size},
         "tokenizer": {"sha256": workdir.tokenizers.sha256},
@@ -58,35 +57,40 @@ def write_model_card(directory: pathlib.Path, card: dict) -> None:
     (directory / README).write_text(card_text(card), encoding="utf-8")
 
 
-def scores_of(workdir: Workdir) -> list[dict]:
-    """The scores that `evaluate` left in the work directory, each with its file's name; the newest last."""
+def scores_of(workdir: Workdir, checkpoint: pathlib.Path) -> list[dict]:
+    """The scores that `evaluate` found for this very checkpoint, each with its signature and the search it is of."""
+    weights = read_info(checkpoint)["files"]["model.safetensors"]["sha256"]
     found = []
-    files = sorted(workdir.evaluation.glob("*.json"), key=lambda file: (file.stat().st_mtime, file.name))
-    for file in files:
+    for directory in sorted(workdir.evaluation.glob("*/")):
         try:
-            found.append({"evaluation": file.stem} | json.loads(file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError):
-            continue  # a torn file says nothing about the model
+            config, figures = (_read(directory / name) for name in ("config.json", "scores.json"))
+            if config["checkpoint"]["files"]["model.safetensors"]["sha256"] != weights:
+                continue
+            scores = [each for each in figures.values() if isinstance(each, dict) and "signature" in each]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # of an export, or torn: it says nothing about this checkpoint
+        found.append({"test_set": config["test_set"], "decoding": config["decoding"], "scores": scores})
     return found
 
 
 def _data(info: dict) -> dict:
-    pairs = {name: split.get("pairs") for name, split in info.get("splits", {}).items() if isinstance(split, dict)}
-    return {name: info[name] for name in _OF_DATA if name in info} | ({"pairs": pairs} if pairs else {})
+    """What the data's description says, without what it says about the machine it was prepared on."""
+    pairs = {name: split["pairs"] for name, split in info.get("splits", {}).items() if "pairs" in split}
+    return {"corpus": info.get("corpus", {}).get("spec"), "pairs": pairs}
 
 
 def _licence(workdir: Workdir) -> str | None:
     """The licence that came with imported weights or with the data; None where neither names one."""
-    for source in (_imported(workdir), workdir.dataset_info):
+    imported = workdir.path / IMPORTED
+    for facts in (_read(imported) if imported.is_file() else {}, workdir.dataset_info):
         for name in ("licence", "license"):
-            if source.get(name):
-                return str(source[name])
+            if facts.get(name):
+                return str(facts[name])
     return None
 
 
-def _imported(workdir: Workdir) -> dict:
-    file = workdir.path / "import.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+def _read(file: pathlib.Path) -> dict:
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _tensors(signature) -> dict[str, dict[str, str]]:

@@ -76,7 +76,9 @@ def stored(variables: dict[str, tf.Variable], weights: str) -> dict:
     """What a SavedModel's root has to hold so that `variables`, by name, are saved as `weights`."""
     small = DTYPES[weights]
     return {
-        name: RoundedVariable(variable, small, name) if small != variable.dtype and variable.shape.rank > 1 else variable
+        name: RoundedVariable(variable, small, name)
+        if small != variable.dtype and variable.shape.rank > 1
+        else variable
         for name, variable in variables.items()
     }
 

@@ -1,10 +1,12 @@
 """The rows an export is tried on: sentences of the validation set, and text that strangers might send."""
 
+import logging
+
+from tf_transformer.data.prepared import PreparedDataset
 from tf_transformer.text.tokenizer import Tokenizer
 from tf_transformer.workdir import Workdir
 
-VALIDATION = "validation.source.txt"
-"""The file of a work directory with sentences of the validation set, one a line."""
+logger = logging.getLogger(__name__)
 
 # Used where a work directory knows no validation set.
 PLAIN = tuple(
@@ -40,10 +42,14 @@ NASTY = (
 
 def sentences_of(workdir: Workdir, count: int) -> tuple[list[bytes], str]:
     """The first sentences of the validation set, or built-in ones, and a word on where they come from."""
-    file = workdir.path / VALIDATION
-    lines = file.read_bytes().split(b"\n")[:count] if file.is_file() else []
-    lines = [line for line in lines if line.strip()]
-    return (lines, "validation set") if lines else (list(PLAIN), "built-in sentences")
+    directory = workdir.dataset_info.get("directory")
+    if directory is not None:
+        try:
+            lines = PreparedDataset(directory).lines("validation")[0][:count]
+            return [line.encode() for line in lines], "of the validation set"
+        except (ValueError, OSError) as error:
+            logger.warning("The validation set is not at hand (%s): built-in sentences take its place.", error)
+    return list(PLAIN), "built in"
 
 
 def long_rows(tokenizer: Tokenizer, limit: int) -> list[bytes]:

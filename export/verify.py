@@ -7,7 +7,6 @@ Strings and whole numbers have to be the same, scores within `TOLERANCE`.
 import base64
 import dataclasses
 import json
-import logging
 import os
 import pathlib
 import subprocess
@@ -26,8 +25,6 @@ TOLERANCE = 1e-4
 _RELATIVE = 1e-5
 _SHOWN = 5
 _SCRIPT = pathlib.Path(__file__).with_name("clean_process.py")
-
-logger = logging.getLogger(__name__)
 
 Request = tuple[str, dict[str, list[bytes]]]
 """A signature's name and its inputs."""
@@ -164,18 +161,15 @@ def _compare(request: Request, expected: Answer, found: Answer) -> list[str]:
             continue
         for row in np.flatnonzero(~_same_rows(one, other)):
             sent = "; ".join(f"{key}={_short(rows[row])}" for key, rows in inputs.items())
-            texts.append(
-                f"  {signature}.{name} of {sent}\n    checkpoint: {_short(one[row])}\n    export:     {_short(other[row])}"
-            )
+            sides = f"    checkpoint: {_short(one[row])}\n    export:     {_short(other[row])}"
+            texts.append(f"  {signature}.{name} of {sent}\n{sides}")
     return texts
 
 
 def _same_rows(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Whether each row of two arrays of one shape is the same: [N] bool. NaN is never the same."""
-    if one.dtype.kind == "f":
-        same = np.isclose(one, other, rtol=_RELATIVE, atol=TOLERANCE)
-    else:
-        same = one == other
+    close = one.dtype.kind == "f"
+    same = np.isclose(one, other, rtol=_RELATIVE, atol=TOLERANCE) if close else one == other
     return same.reshape(len(same), -1).all(axis=1) if same.size else np.ones(len(same), bool)
 
 
