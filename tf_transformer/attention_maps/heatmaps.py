@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from tf_transformer.attention_maps.maps import KINDS, AttentionMaps
-from tf_transformer.attention_maps.typography import SMALL, font, token_size
+from tf_transformer.attention_maps.typography import SMALL, font, text_width, token_size
 
 COLOURS = "Blues"
+_GAP, _TITLE = 0.12, 0.3  # inches between columns, and above each panel
 
 
 def heatmaps(
@@ -32,19 +32,18 @@ def heatmaps(
     weights = maps.weights(kind)
     layers = chosen("layer", layers, weights.shape[0])
     heads = chosen("head", heads, weights.shape[1])
-    rows, columns = len(layers), len(heads) + mean
-    figure, cell = _canvas(rows, columns, len(maps.queries(kind)), len(maps.keys(kind)))
-    axes = figure.subplots(rows, columns, squeeze=False)
+    grid = _Grid(len(layers), len(heads) + mean, maps.queries(kind), maps.keys(kind))
     for row, layer in enumerate(layers):
         panels = [(f"layer {layer + 1}, head {head + 1}", weights[layer, head]) for head in heads]
         if mean:
             panels.append((f"layer {layer + 1}, mean", weights[layer, heads].mean(axis=0)))
         for column, (title, matrix) in enumerate(panels):
-            image = _draw(axes[row, column], matrix, title)
-    _label(axes, maps, kind, cell)
-    figure.suptitle(KINDS[kind].capitalize(), fontsize=SMALL + 4)
-    figure.colorbar(image, ax=axes, shrink=min(1.0, 3 / rows), aspect=30, label="weight", pad=0.01)
-    return figure
+            axis = grid.panel(row, column)
+            axis.set_title(title, fontsize=SMALL, pad=3)
+            image = axis.imshow(matrix, cmap=COLOURS, vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+            grid.label(axis, row, column)
+    grid.finish(image, KINDS[kind].capitalize())
+    return grid.figure
 
 
 def chosen(name: str, wanted: Sequence[int] | None, count: int) -> list[int]:
@@ -56,29 +55,49 @@ def chosen(name: str, wanted: Sequence[int] | None, count: int) -> list[int]:
     return wanted
 
 
-def _canvas(rows: int, columns: int, queries: int, keys: int) -> tuple[Figure, float]:
-    """A figure in which a cell of a map is as large as its token's letters allow; and that size in inches."""
-    cell = min(0.2, max(0.05, 24 / max(rows * queries, columns * keys)))
-    width, height = columns * (keys * cell + 0.2) + 2.4, rows * (queries * cell + 0.4) + 1.8
-    figure = Figure(figsize=(max(width, 4.0), max(height, 3.0)), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.06, h_pad=0.06)
-    return figure, cell
+class _Grid:
+    """Panels of equal size with tokens on the left and at the bottom, placed in inches.
 
+    matplotlib's own layouts measure every label again and again, which takes minutes for a big model.
+    """
 
-def _draw(axis, matrix: np.ndarray, title: str):
-    axis.set_title(title, fontsize=SMALL)
-    axis.set_xticks([])
-    axis.set_yticks([])
-    return axis.imshow(matrix, cmap=COLOURS, vmin=0.0, vmax=1.0, aspect="equal", interpolation="nearest")
+    def __init__(self, rows: int, columns: int, queries: list[str], keys: list[str]):
+        cell = min(0.2, max(0.05, 24 / max(rows * len(queries), columns * len(keys))))
+        self._rows, self._queries, self._keys = rows, queries, keys
+        self._text = {"fontsize": token_size(cell), "parse_math": False, "fontfamily": font()}
+        self._width, self._height = max(1.0, len(keys) * cell), max(0.6, len(queries) * cell)
+        self._left, self._bottom = (text_width(tokens, token_size(cell)) + 0.15 for tokens in (queries, keys))
+        right = self._left + columns * self._width + (columns - 1) * _GAP
+        top = self._bottom + rows * self._height + (rows - 1) * _TITLE + _TITLE + 0.35
+        self._size = right + 0.9, top
+        self.figure = Figure(figsize=self._size)
+        self._bar = right + 0.2, self._bottom, 0.12, min(3.0, top - self._bottom - _TITLE - 0.35)
 
+    def panel(self, row: int, column: int):
+        """The axes of one panel, without ticks."""
+        left = self._left + column * (self._width + _GAP)
+        bottom = self._bottom + (self._rows - 1 - row) * (self._height + _TITLE)
+        axis = self._axes(left, bottom, self._width, self._height)
+        axis.set_xticks([])
+        axis.set_yticks([])
+        return axis
 
-def _label(axes, maps: AttentionMaps, kind: str, cell: float) -> None:
-    """Tokens on the left and at the bottom only: the panels share them."""
-    text = {"fontsize": token_size(cell), "parse_math": False, "fontfamily": font()}
-    queries, keys = maps.queries(kind), maps.keys(kind)
-    for axis in axes[:, 0]:
-        axis.set_yticks(range(len(queries)), queries, **text)
-    for axis in axes[-1, :]:
-        axis.set_xticks(range(len(keys)), keys, rotation=90, **text)
-    for axis in axes.flat:
+    def label(self, axis, row: int, column: int) -> None:
+        """Writes the tokens that the panels of a row or a column share."""
         axis.tick_params(length=0, pad=2)
+        if column == 0:
+            axis.set_yticks(range(len(self._queries)), self._queries, **self._text)
+        if row == self._rows - 1:
+            axis.set_xticks(range(len(self._keys)), self._keys, rotation=90, **self._text)
+
+    def finish(self, image, title: str) -> None:
+        """Adds the scale of colours and the title."""
+        bar = self.figure.colorbar(image, cax=self._axes(*self._bar), label="weight")
+        bar.ax.tick_params(labelsize=SMALL - 1)
+        bar.ax.yaxis.label.set_size(SMALL)
+        self.figure.suptitle(title, fontsize=SMALL + 3, x=self._left / self._size[0], ha="left",
+                             y=1 - 0.08 / self._size[1], va="top")  # fmt: skip
+
+    def _axes(self, left: float, bottom: float, width: float, height: float):
+        across, up = self._size
+        return self.figure.add_axes((left / across, bottom / up, width / across, height / up))

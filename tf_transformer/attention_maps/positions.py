@@ -37,10 +37,11 @@ def positions_figure(vectors: np.ndarray, title: str = "Positional encodings") -
     _image(figure, encodings, vectors, "RdBu_r", (-limit, limit), "encoding", ("dimension", "position"))
     _image(figure, matrix, products, "viridis", (None, None), "dot product", ("position", "position"))
     for position in sorted({0, length // 4, length // 2, 3 * length // 4}):
-        curves.plot(products[position], label=f"position {position}", linewidth=1.2)
+        curves.plot(products[position], label=f"{position}", linewidth=1.2)
     curves.set_title("dot product with a position", fontsize=SMALL + 1)
     curves.set_xlabel("position", fontsize=SMALL)
-    curves.legend(fontsize=SMALL - 1, frameon=False)
+    curves.legend(fontsize=SMALL - 1, frameon=False, ncols=4, columnspacing=1.0, handlelength=1.0,
+                  loc="upper center", bbox_to_anchor=(0.5, -0.14))  # fmt: skip
     curves.tick_params(labelsize=SMALL - 1)
     curves.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, fontsize=SMALL + 3)

@@ -1,6 +1,8 @@
 """Letters in the pictures: sizes, and fonts for the scripts of the tokens."""
 
 import functools
+import unicodedata
+from collections.abc import Iterable
 
 from matplotlib import font_manager
 
@@ -30,3 +32,9 @@ def font() -> list[str]:
 def token_size(cell: float) -> float:
     """The size in points of tokens that stand `cell` inches apart."""
     return max(3.0, min(SMALL, cell * 72 * 0.8))
+
+
+def text_width(tokens: Iterable[str], size: float) -> float:
+    """About how many inches the longest token takes at `size` points; wide scripts count double."""
+    letters = max(sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in token) for token in tokens)
+    return letters * size * 0.62 / 72
