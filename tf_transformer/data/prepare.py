@@ -48,7 +48,7 @@ class PrepareOptions:
     max_ratio: float = 3.0
     drop_identical: bool = False
     drop_duplicates: bool = True
-    vocabulary_pairs: int = 1_000_000
+    vocabulary_pairs: int = 500_000
     held_out_pairs: int = 2000
     shard_pairs: int = 262_144
     seed: int = 1

@@ -1,0 +1,93 @@
+"""How fast `prepare` turns raw pairs into a prepared directory, vocabulary included, and in how much memory.
+
+    python -m benchmarks.prepare --pairs 1700000
+
+Times the real command on generated text, in a process of its own. Memory is the peak of all its processes together,
+shared pages counted once.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+from benchmarks.synthetic_text import write_parallel_text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=1_700_000)
+    parser.add_argument("--words", type=float, default=25.0, help="a side, on average")
+    parser.add_argument("--vocab-size", type=int, default=37_000)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--directory", help="where the text and the result go (default: a temporary directory)")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.directory) as directory:
+        figures = measure(pathlib.Path(directory), args)
+    print(json.dumps(figures) if args.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
+
+
+def measure(directory: pathlib.Path, args: argparse.Namespace) -> dict:
+    source, target = write_parallel_text(directory, args.pairs, args.words)
+    command = [
+        sys.executable, "-m", "tf_transformer.pipelines.cli", "prepare", "--data", "files", "--json",
+        "--train-source", str(source), "--train-target", str(target), "--source-language", "en",
+        "--target-language", "de", "--vocab-size", str(args.vocab_size), "--workers", str(args.workers),
+        "--output", str(directory / "prepared"),
+    ]  # fmt: skip
+    begun = time.perf_counter()
+    with (directory / "stdout").open("wb") as stdout:
+        process = subprocess.Popen(command, stdout=stdout)
+        peak = watch_memory(process)
+    seconds = time.perf_counter() - begun
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        raise SystemExit(f"prepare failed with exit code {process.returncode}")
+    train = json.loads((directory / "stdout").read_bytes())["splits"]["train"]
+    return {
+        "pairs": args.pairs,
+        "pairs_kept": train["pairs"],
+        "words": args.words,
+        "tokens": train["source_tokens"] + train["target_tokens"],
+        "workers": args.workers,
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "pairs_per_second": round(args.pairs / seconds),
+        "peak_memory_mib": round(peak / 2**20),
+    }
+
+
+def watch_memory(process: subprocess.Popen, interval: float = 0.5) -> int:
+    """The peak of the memory of a process and its children, in bytes, until it ends."""
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, sum(_proportional_bytes(pid) for pid in _family(process.pid)))
+        time.sleep(interval)
+    return peak
+
+
+def _family(pid: int) -> list[int]:
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(member for child in children for member in _family(int(child)))]
+
+
+def _proportional_bytes(pid: int) -> int:
+    """The process's memory, with pages that others share counted in part (Linux)."""
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+if __name__ == "__main__":
+    main()
