@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 
+from tf_transformer.data.cleaning import CleaningReport, training_cleaner
 from tf_transformer.data.corpora import open_corpus
 from tf_transformer.data.corpus import CorpusError
 from tf_transformer.data.phrasebook.corpus import SIZES, phrases
@@ -88,6 +89,13 @@ def test_sides_use_their_own_alphabet(pairs):
     german = set("".join(german for _, german in pairs))
     assert english <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ '-.,?!")
     assert german <= set("abcdefghijklmnopqrstuvwxyzäöüßABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÜ .,?!")
+
+
+def test_cleaning_finds_nothing_to_drop(corpus):
+    report = CleaningReport()
+    kept = sum(1 for _ in training_cleaner(drop_identical=True).clean(corpus.splits["train"], report))
+    assert kept == SIZES["train"]
+    assert not any(report.changed.values())
 
 
 def test_every_noun_is_used_in_train(splits):
