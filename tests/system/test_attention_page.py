@@ -202,3 +202,14 @@ def test_nothing_is_loaded_and_nothing_overflows(opened):
             assert wide <= 0
     finally:
         opened.set_window_size(1400, 1400)
+
+
+def test_the_frame_of_a_notebook_works_too(browser, maps, tmp_path):
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!DOCTYPE html><meta charset=utf-8>{maps._repr_html_()}", encoding="utf-8")
+    browser.get(path.as_uri())
+    browser.switch_to.frame(0)
+    one(browser, '#overview button[data-layer="0"][data-head="0"]').click()
+    assert one(browser, "#lines-title").text == "Decoder-encoder attention, layer 1, head 1"
+    browser.switch_to.default_content()
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
