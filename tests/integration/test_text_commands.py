@@ -1,0 +1,209 @@
+"""translate, evaluate and score through the command line, on a tiny model with random weights and on its export."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from toy_workdir import TOY, toy_sentences, toy_workdir
+
+from tf_transformer.decoding.translator import Translator
+from tf_transformer.export.signatures import trace_signatures
+from tf_transformer.pipelines.cli import main
+
+AWKWARD = [
+    b"the dog sees the cat.\r",
+    b"",
+    b"   ",
+    b"old \xff\xfe tree\x00",
+    "a\rb\u2028c\x85d".encode(),
+    b"\xed\xa0\x80 lone surrogate, cut \xe2\x82",
+    b"</s> <s> <pad> \xe2\x96\x81",
+    "\U0001f600 русский <b>html</b>".encode(),
+    b"house " * 400,
+    b"x" * 2_000_000,
+    b"the end",
+]
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    # One layer each: most of the time goes into tracing.
+    model = dataclasses.replace(TOY, num_layers=1, num_decoder_layers=1)
+    return toy_workdir(tmp_path_factory.mktemp("commands") / "run", model, max_extra_length=5, max_source_length=31)
+
+
+@pytest.fixture(scope="module")
+def translator(workdir):
+    return Translator.from_workdir(workdir.path)
+
+
+@pytest.fixture(scope="module")
+def saved_model(workdir):
+    path, translator = workdir.path.parent / "exported", Translator.from_workdir(workdir.path)
+    tf.saved_model.save(translator, str(path / "1"), signatures=trace_signatures(translator))
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(workdir):
+    paths = []
+    for seed, name in ((3, "source"), (4, "target")):
+        paths.append(workdir.path.parent / f"{name}.txt")
+        paths[-1].write_text("".join(f"{line}\n" for line in toy_sentences(29, seed)))
+    return [str(path) for path in paths]
+
+
+def translated(tmp_path, data, *words):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(data)
+    assert main(["translate", "--input", str(source), "--output", str(target), *words]) == 0
+    return target.read_bytes()
+
+
+def test_as_many_lines_out_as_in_whatever_the_bytes(workdir, translator, tmp_path, caplog):
+    output = translated(tmp_path, b"\n".join(AWKWARD), "--workdir", str(workdir.path))
+    lines = output.decode().split("\n")
+    assert lines.pop() == ""
+    assert len(lines) == len(AWKWARD) == len(output.decode().splitlines())
+    assert lines[1] == lines[2] == ""
+    # A line is translated as it would be alone.
+    for index in (0, 3, 10):
+        assert lines[index] == translator([AWKWARD[index]])[0]
+    assert "2 of 11 lines were too long and were cut (line 9, 10)" in caplog.text
+
+
+def test_an_empty_file_gives_an_empty_file(workdir, tmp_path):
+    assert translated(tmp_path, b"", "--workdir", str(workdir.path)) == b""
+
+
+def test_an_export_translates_as_its_checkpoint_does(workdir, saved_model, tmp_path, caplog):
+    data = b"\n".join([*AWKWARD, *(line.encode() for line in toy_sentences(37))])
+    ours = translated(tmp_path, data, "--workdir", str(workdir.path))
+    caplog.clear()
+    assert translated(tmp_path, data, "--saved-model", str(saved_model)) == ours
+    assert "2 of 48 lines were too long" in caplog.text
+
+
+def test_the_table_of_the_best(workdir, saved_model, translator, tmp_path):
+    texts = ["the dog sees the cat.", "a river"]
+    expected = []
+    for number, found in enumerate(translator.n_best(texts), start=1):
+        expected += [f"{number}\t{rank + 1}\t{found.scores[rank]:.3f}\t{found.texts[rank]}" for rank in range(3)]
+    for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model / "1")]):
+        output = translated(tmp_path, "\n".join(texts).encode(), "--n-best", "3", *model).decode()
+        rows = [row.split("\t") for row in output.splitlines()]
+        assert ["\t".join([*row[:2], f"{float(row[2]):.3f}", row[3]]) for row in rows] == expected
+
+
+def test_the_beam_is_as_wide_as_the_table_asks(workdir, saved_model, tmp_path, capsys):
+    output = translated(tmp_path, b"the dog", "--workdir", str(workdir.path), "--n-best", "7")
+    assert output.count(b"\n") == 7
+    words = ["translate", "--input", str(tmp_path / "in.txt"), "--n-best", "7", "--saved-model", str(saved_model)]
+    assert main(words) == 1
+    assert "gives from 1 to 4 translations a line, not 7" in capsys.readouterr().err
+
+
+def test_sampling_depends_on_its_seed_alone(workdir, tmp_path):
+    def drawn(seed):
+        words = ["--sample", "--seed", str(seed), "--top-k", "11", "--workdir", str(workdir.path)]
+        return translated(tmp_path, "\n".join(toy_sentences(7)).encode(), *words)
+
+    expected = Translator.from_workdir(workdir.path, sampling=True, seed=3, top_k=11)(toy_sentences(7))
+    assert drawn(3).decode().splitlines() == expected
+    assert drawn(4).decode().splitlines() != expected
+
+
+def test_search_flags_reach_the_search(workdir, tmp_path):
+    words = ["--beam-size", "1", "--set", "decoding.max_extra_length=1", "--workdir", str(workdir.path)]
+    greedy = Translator.from_workdir(workdir.path, beam_size=1, max_extra_length=1)
+    texts = toy_sentences(7)
+    assert translated(tmp_path, "\n".join(texts).encode(), *words).decode().splitlines() == greedy(texts)
+
+
+def test_a_missing_input_is_said_and_the_output_stays(workdir, tmp_path, capsys):
+    target = tmp_path / "out.txt"
+    target.write_text("old")
+    words = ["translate", "--workdir", str(workdir.path), "--input", str(tmp_path / "no"), "--output", str(target)]
+    assert main(words) == 1
+    assert "No such file" in capsys.readouterr().err
+    assert target.read_text() == "old"
+
+
+def test_standard_input_to_a_pipe_that_closes_early(workdir, translator, tmp_path):
+    (tmp_path / "in.txt").write_text("the dog\n" * 300)
+    words = f"{sys.executable} -m tf_transformer.pipelines.cli translate --workdir {workdir.path} --chunk-lines 1"
+    command = f"set -o pipefail; {words} < in.txt 2> err | head -n 1; echo $?"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.stdout.splitlines() == [translator(["the dog"])[0], "0"]
+    errors = (tmp_path / "err").read_text()
+    assert "Traceback" not in errors
+    assert "roken" not in errors
+
+
+def test_the_score_is_the_same_from_checkpoint_and_export(workdir, saved_model, files, capsys):
+    reports = []
+    for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model)]):
+        words = ["evaluate", "--source", files[0], "--reference", files[1], "--json", "--bootstrap", "50", *model]
+        assert main(words) == 0
+        reports.append(json.loads(capsys.readouterr().out))
+    ours, exported = reports
+    for name in ("sacrebleu", "chrf", "tokenized_compound_split_bleu", "sentences", "tokens", "truncated"):
+        assert ours[name] == exported[name], name
+    assert ours["perplexity"] == pytest.approx(exported["perplexity"], rel=1e-5)
+    assert ours["checkpoint"]["step"] == 7
+    assert exported["saved_model"] == str(saved_model / "1")
+    assert exported["directory"] is None
+
+
+def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys):
+    words = ["evaluate", "--workdir", str(workdir.path), "--source", files[0], "--reference", files[1]]
+    assert main([*words, "--beam-size", "2", "--alpha", "0", "--bootstrap", "0"]) == 0
+    report = capsys.readouterr().out
+    assert report.startswith("sacreBLEU ")
+    assert "\ntokenized compound-split BLEU " in report
+    record = workdir.evaluation / "source.txt-step-00000007-beam2-alpha0"
+    config = json.loads((record / "config.json").read_text())
+    assert (config["decoding"]["beam_size"], config["decoding"]["alpha"]) == (2, 0.0)
+    hypotheses = (record / "hypotheses.txt").read_text()
+    command = (record / "commands.txt").read_text().splitlines()[0].split()
+    assert main([*command[1:], "--name", "again"]) == 0
+    assert (workdir.evaluation / "again" / "hypotheses.txt").read_text() == hypotheses
+    assert capsys.readouterr().out == report
+
+
+def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys, monkeypatch):
+    pairs = [open(file).read().splitlines() for file in files]
+    expected = translator.scores(*pairs)
+    for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model)]):
+        assert main(["score", "--source", files[0], "--target", files[1], "--json", *model]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["scores"] == pytest.approx([score for score, _ in expected], abs=1e-3)
+        assert found["tokens_per_pair"] == [tokens for _, tokens in expected]
+        assert found["total"] == pytest.approx(sum(found["scores"]), abs=1e-3)
+        assert found["perplexity"] == pytest.approx(2.718281828 ** (-found["total"] / found["tokens"]), rel=1e-4)
+
+
+def test_score_of_a_table(workdir, translator, tmp_path, capsys, caplog):
+    table = tmp_path / "pairs.tsv"
+    table.write_bytes(b"the dog\tthe cat\r\n\t\nthe dog\tthe\tcat\n")
+    assert main(["score", "--workdir", str(workdir.path), "--input", str(table)]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    expected = translator.scores(["the dog", "", "the dog"], ["the cat", "", "the\tcat"])
+    assert [int(tokens) for _, tokens in rows] == [tokens for _, tokens in expected]
+    assert [float(score) for score, _ in rows] == pytest.approx([score for score, _ in expected], abs=1e-3)
+    assert "perplexity" in caplog.text
+    table.write_bytes(b"the dog\tthe cat\nthe dog\n")
+    assert main(["score", "--workdir", str(workdir.path), "--input", str(table)]) == 1
+    assert "Line 2 of the table has no tab" in capsys.readouterr().err
+
+
+def test_files_of_different_length_are_refused_with_both_counts(workdir, files, tmp_path, capsys):
+    short = tmp_path / "short.txt"
+    short.write_text("one\n")
+    for words in (["evaluate", "--reference"], ["score", "--target"]):
+        command = [words[0], "--workdir", str(workdir.path), "--source", files[0], words[1], str(short)]
+        assert main(command) == 1
+        assert "they have 29 and 1" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,73 @@
+import pytest
+
+from tf_transformer.decoding.line_translation import LineTranslation
+from tf_transformer.decoding.translation import Translation
+
+
+class Shouting:
+    """A model that shouts, and keeps how many lines it was given at a time; lines longer than 20 bytes are cut."""
+
+    name, limit = "Shouting", 3
+
+    def __init__(self):
+        self.batches = []
+
+    def translate(self, texts):
+        return [found._replace(texts=found.texts[:1]) for found in self.n_best(texts)]
+
+    def n_best(self, texts):
+        self.batches.append(len(texts))
+        return [self._of(text.decode("utf-8", "replace")) for text in texts]
+
+    def _of(self, text):
+        texts = [text.upper(), f"{text}?\n{text}", text]
+        return Translation(texts, [-1.5, -2.25, -1e9], len(text) > 20)
+
+
+def test_every_line_has_one_line_in_its_place():
+    lines = [b"a" * (37 * n % 11) for n in range(101)]
+    model = Shouting()
+    chunks = list(LineTranslation(model, chunk_lines=23)(iter(lines)))
+    assert "".join(chunks) == "".join(f"{line.decode().upper()}\n" for line in lines)
+    assert [chunk.count("\n") for chunk in chunks] == [23, 23, 23, 23, 9]
+    assert max(model.batches) <= 23
+
+
+def test_a_chunk_is_given_out_before_the_next_is_read():
+    read = []
+
+    def lines():
+        for number in range(10):
+            read.append(number)
+            yield b"a"
+
+    output = LineTranslation(Shouting(), chunk_lines=3)(lines())
+    next(output)
+    assert read == [0, 1, 2]
+
+
+def test_line_ends_in_a_translation_become_spaces():
+    assert list(LineTranslation(Shouting())([b"a\rb\xe2\x80\xa8c"])) == ["A B C\n"]
+
+
+def test_a_table_of_the_best():
+    output = list(LineTranslation(Shouting(), n_best=3)([b"x\ty", b""]))
+    assert output == ["1\t1\t-1.500000\tX Y\n1\t2\t-2.250000\tx y? x y\n2\t1\t-1.500000\t\n2\t2\t-2.250000\t? \n"]
+
+
+def test_more_than_the_model_has_is_refused():
+    for count in (0, 4):
+        with pytest.raises(ValueError, match=f"from 1 to 3 translations a line, not {count}"):
+            LineTranslation(Shouting(), n_best=count)
+
+
+def test_cut_lines_are_counted_and_the_first_are_named():
+    translation = LineTranslation(Shouting(), chunk_lines=2)
+    list(translation([b"a" * (30 if n % 2 else 3) for n in range(20)]))
+    assert translation.lines == 20
+    assert translation.num_truncated == 10
+    assert translation.truncated == [2, 4, 6, 8, 10]
+
+
+def test_no_lines_no_output():
+    assert list(LineTranslation(Shouting())([])) == []

@@ -1,0 +1,61 @@
+import json
+
+import pytest
+
+from tf_transformer.decoding.translation import Translation
+from tf_transformer.evaluation.evaluation import evaluate
+from tf_transformer.evaluation.record import record_name, write_record
+
+SOURCES = ["one two three four five", "six\u2028seven eight", ""]
+REFERENCES = ["one two three four", "six seven eight nine", ""]
+
+
+class Echo:
+    """A model whose translation is its source; sources with "six" count as cut."""
+
+    def translate(self, texts):
+        return [Translation([text.decode()], [], b"six" in text) for text in texts]
+
+    def scores(self, sources, targets):
+        return [(-0.5 * len(target.split()), len(target.split()) + 1) for target in targets]
+
+
+def test_the_figures_of_an_evaluation():
+    counted = []
+    evaluation = evaluate(Echo(), SOURCES, REFERENCES, "de", bootstrap=10, done=counted.append)
+    assert evaluation.hypotheses == ["one two three four five", "six seven eight", ""]
+    assert (evaluation.truncated, evaluation.tokens, evaluation.log_prob) == (1, 11, -4.0)
+    figures = evaluation.to_dict()
+    assert figures["perplexity"] == pytest.approx(2.718281828 ** (4 / 11))
+    assert figures["sacrebleu"]["score"] == evaluation.scores[0].value
+    assert figures["tokenized_compound_split_bleu"]["name"] == "tokenized compound-split BLEU"
+    assert figures["sentences"] == sum(counted) == 3
+    assert "truncated inputs 1 of 3" in evaluation.report()
+
+
+def test_counts_that_differ_and_empty_test_sets_are_refused():
+    with pytest.raises(ValueError, match="3 sources and 2 references"):
+        evaluate(Echo(), SOURCES, REFERENCES[:2])
+    with pytest.raises(ValueError, match="no sentences"):
+        evaluate(Echo(), [], [])
+
+
+def test_a_record_holds_what_repeats_the_score(tmp_path):
+    evaluation = evaluate(Echo(), SOURCES, REFERENCES, bootstrap=0)
+    for step in (1, 2):
+        command = ["tf-transformer", "evaluate", "--workdir", "my run"]
+        path = write_record(tmp_path / "e" / "test", evaluation, SOURCES, REFERENCES, {"step": step}, command)
+    assert json.loads((path / "config.json").read_text()) == {"step": 2}
+    assert (path / "source.txt").read_text() == "one two three four five\nsix seven eight\n\n"
+    for name in ("hypotheses.txt", "reference.txt"):
+        assert (path / name).read_text(encoding="utf-8").count("\n") == 3
+    assert json.loads((path / "scores.json").read_text()) == evaluation.to_dict()
+    first, second = (path / "commands.txt").read_text().splitlines()
+    assert first == "tf-transformer evaluate --workdir 'my run'"
+    assert second.startswith("sacrebleu reference.txt -i hypotheses.txt -m bleu chrf -tok 13a")
+    assert [each.name for each in path.parent.iterdir()] == ["test"]
+
+
+def test_names_are_names_of_directories():
+    assert record_name("test", "average", "beam4", "alpha0.6") == "test-average-beam4-alpha0.6"
+    assert record_name("../a b/ü") == "_a_b_ü"

@@ -1,0 +1,41 @@
+import os
+
+import pytest
+
+from tf_transformer.pipelines.text_streams import open_output
+
+
+def test_a_file_appears_when_all_went_well(tmp_path):
+    path = tmp_path / "out.txt"
+    with open_output(str(path)) as stream:
+        stream.write(b"one\n")
+        assert not path.exists()
+    assert path.read_bytes() == b"one\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_what_was_there_stays_when_something_fails(tmp_path):
+    path = tmp_path / "out.txt"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), open_output(str(path)) as stream:
+        stream.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open_output(str(path)) as stream:
+        stream.write(b"through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+
+
+def test_standard_output_by_default_and_by_name(capsysbinary):
+    for path in (None, "-"):
+        with open_output(path) as stream:
+            stream.write(b"line\n")
+    assert capsysbinary.readouterr().out == b"line\nline\n"
