@@ -22,8 +22,8 @@ from tf_transformer.text.vocabulary import Subsample, default_vocab_size, train_
 
 logger = logging.getLogger(__name__)
 
-# The phrasebook has a small lexicon; nearly every word of it has a piece of its own at this size.
-PHRASEBOOK_VOCAB_SIZE = 4000
+# The phrasebook has a small lexicon: frequent words have a piece of their own, endings and numbers are put together.
+PHRASEBOOK_VOCAB_SIZE = 2000
 _VOCABULARY_BYTES = 512 << 20
 
 
