@@ -11,8 +11,7 @@ from tf_transformer.training.counters import Counters
 from tf_transformer.training.gradients import BatchGradients
 from tf_transformer.training.losses import LossSums
 from tf_transformer.training.moving_average import MovingAverage
-
-Batch = dict[str, np.ndarray]
+from tf_transformer.training.replica_rows import Batch, own_rows
 
 
 class StepReport(NamedTuple):
@@ -103,7 +102,7 @@ class TrainStep:
 
     def _replica_step(self, batch, counters: Counters, stop) -> tuple[Counters, StepReport]:
         context = tf.distribute.get_replica_context()
-        rows = self._own_rows(batch, context)
+        rows = own_rows(batch, self._strategy)
         tokens = tf.math.count_nonzero(rows["labels"], dtype=tf.float32)
         tokens, stops = self._sum(context, [tokens, stop])
         step = counters.step + 1
@@ -117,21 +116,6 @@ class TrainStep:
         after = counters.after(finite, tf.equal(tokens, 0), scaled=self._config.precision == "mixed_float16")
         self._update_if(after.updates > counters.updates, gradients, norm, counters, rate)
         return after, self._report(sums, norm, rate, finite, stops)
-
-    def _own_rows(self, batch, context):
-        """This replica's share of the worker's rows."""
-        replicas = self._replicas // _workers(self._strategy)
-        if replicas == 1:
-            return batch
-        local = context.replica_id_in_sync_group % replicas
-        rows = tf.shape(batch["labels"])[0] // replicas
-        return {
-            name: tf.ensure_shape(
-                tf.reshape(x, tf.concat([[replicas, rows], tf.shape(x)[1:]], 0))[local],
-                [None if x.shape[0] is None else x.shape[0] // replicas, *x.shape[1:]],
-            )
-            for name, x in batch.items()
-        }
 
     def _sum(self, context, values):
         """The sum of all replicas' values."""
@@ -163,10 +147,3 @@ class TrainStep:
     def _report(self, sums: LossSums, norm, rate, finite, stops) -> StepReport:
         kept = [tf.where(finite, value, 0.0) for value in (*sums, norm)]
         return StepReport(*kept, rate, tf.cast(tf.logical_not(finite), tf.float32), stops)
-
-
-def _workers(strategy: tf.distribute.Strategy) -> int:
-    resolver = strategy.cluster_resolver
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and resolver is not None:
-        return max(1, sum(len(tasks) for tasks in resolver.cluster_spec().as_dict().values()))
-    return 1

@@ -1,0 +1,71 @@
+"""Train a model on a prepared directory, or go on from where WORKDIR stopped.
+
+Exit codes: 0 the run reached its end; 1 it failed, with a message; 75 it was stopped by SIGTERM after saving, and the
+same command goes on; 76 another worker no longer answers; 130 it was stopped by Ctrl-C after saving.
+"""
+
+import argparse
+import pathlib
+import signal
+import sys
+
+from tf_transformer.pipelines import cli
+
+STOPPED = 75
+LOST_WORKER = 76
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", required=True, metavar="DIR", help="what `prepare` wrote")
+    parser.add_argument("--workdir", required=True, metavar="DIR", help="of the run; checkpoints and logs go there")
+    parser.add_argument(
+        "--preset", help="the configuration to begin with (default: that of WORKDIR, or `base` in a new one)"
+    )
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="SECTION.FIELD=VALUE",
+        help="change a field of the configuration, such as training.max_steps=60; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--strategy", default="auto", choices=("auto", "one", "mirrored", "multi-worker", "tpu"),
+        help="the devices to train on (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--replicas", type=int, help="devices of --strategy mirrored (default: all GPUs)")
+    parser.add_argument("--precision", choices=("float32", "mixed_bfloat16", "mixed_float16"))
+    parser.add_argument("--xla", action="store_true", default=None, help="compile the step with XLA")
+    parser.add_argument(
+        "--worker-timeout", type=float, default=600.0, metavar="SECONDS",
+        help="after which a worker that does not answer is given up (default: %(default)s)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    from tf_transformer.training.run import LostWorkerError, train
+
+    try:
+        result = train(
+            args.data, args.workdir, _config(args), args.strategy, args.replicas, worker_timeout=args.worker_timeout
+        )
+    except LostWorkerError as error:
+        print(f"tf-transformer train: {error}", file=sys.stderr)
+        return LOST_WORKER
+    if result.ended != "interrupted":
+        return 0
+    return cli.INTERRUPTED if result.signal == signal.SIGINT else STOPPED
+
+
+def _config(args: argparse.Namespace):
+    from tf_transformer.presets import get_preset
+    from tf_transformer.workdir import CONFIG, Workdir
+
+    exists = (pathlib.Path(args.workdir) / CONFIG).is_file()
+    config = Workdir(args.workdir).config if exists and args.preset is None else get_preset(args.preset or "base")
+    settings = list(args.settings)
+    if args.precision:
+        settings.append(f"training.precision={args.precision}")
+    if args.xla:
+        settings.append("training.xla=true")
+    return config.override(settings)
+
+
+if __name__ == "__main__":
+    cli.main_of("train")

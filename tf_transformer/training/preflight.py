@@ -1,0 +1,62 @@
+"""The largest batch first: what does not fit into the memory shows in the first minute, not after hours."""
+
+import logging
+import resource
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.config import TrainingConfig
+from tf_transformer.training.counters import Counters
+from tf_transformer.training.replica_rows import Batch, pad_rows
+from tf_transformer.training.train_step import TrainStep
+
+logger = logging.getLogger(__name__)
+
+
+class OutOfMemoryError(ValueError):
+    """The largest batch does not fit; the message says what to change."""
+
+
+def preflight(step: TrainStep, sample: Batch, shapes, shards: int, multiple: int, config: TrainingConfig) -> None:
+    """Runs the step on a batch of the largest shape that is padding alone, which changes nothing.
+
+    Args:
+        sample: any batch, for the names of its arrays.
+        shapes: of the global batches: `rows`, `source`, `target`.
+        shards: workers that share the rows.
+        multiple: of a worker's rows.
+        config: named in the advice.
+    """
+    largest = max(shapes, key=lambda shape: shape.rows * (shape.source + shape.target))
+    rows = -(-largest.rows // shards)
+    lengths = {name: largest.source if name.startswith("source") else largest.target for name in sample}
+    batch = {name: np.zeros((rows, length), np.int32) for name, length in lengths.items()}
+    begun = time.monotonic()
+    size = f"{rows} rows of {largest.source} source and {largest.target} target tokens"
+    try:
+        step([pad_rows(batch, multiple)], Counters.start(config.precision))
+    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+        raise OutOfMemoryError(f"The largest batch, {size}, does not fit into the memory. {_advice(config)}") from error
+    logger.info("Largest batch, %s: fits (%.1f GB at most, %.0f s with compilation).", size, _peak_memory(),
+                time.monotonic() - begun)  # fmt: skip
+
+
+def _advice(config: TrainingConfig) -> str:
+    advice = [
+        f"compute it in parts with --set training.accumulation_steps={config.accumulation_steps * 2} (the same result)",
+        f"make it smaller with --set training.batch_tokens={max(1, config.batch_tokens // 2)}",
+        f"leave long sentences out with --set training.max_length={max(1, config.max_length // 2)}",
+        "hold no attention matrices with --set model.attention_block_size=128 (for long sentences)",
+    ]
+    if config.precision == "float32":
+        advice.append("halve the activations with --precision mixed_bfloat16")
+    return "Any of these helps: " + "; ".join(advice) + "."
+
+
+def _peak_memory() -> float:
+    """Of this process on the host, in GB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e9 if sys.platform == "darwin" else 1e6)

@@ -1,0 +1,252 @@
+"""The whole job of training as one call: from a prepared directory to checkpoints in a work directory."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import pathlib
+import time
+
+import keras
+import tensorflow as tf
+
+from tf_transformer.config import Config
+from tf_transformer.data.batching import BatchOptions, BatchStream
+from tf_transformer.data.prepared import PreparedDataset
+from tf_transformer.model import Transformer
+from tf_transformer.training import checkpoints
+from tf_transformer.training.adam import Adam
+from tf_transformer.training.batch_groups import BatchGroups
+from tf_transformer.training.counters import Counters
+from tf_transformer.training.gradients import BatchGradients
+from tf_transformer.training.model_weights import named_variables
+from tf_transformer.training.moving_average import MovingAverage
+from tf_transformer.training.preflight import preflight
+from tf_transformer.training.progress_line import ProgressLine, duration
+from tf_transformer.training.resuming import check_config, check_dataset
+from tf_transformer.training.run_lock import RunLock
+from tf_transformer.training.run_log import RunLog
+from tf_transformer.training.run_reports import RunReports
+from tf_transformer.training.run_saver import RunSaver
+from tf_transformer.training.run_state import RunState
+from tf_transformer.training.sample_translations import SampleTranslations
+from tf_transformer.training.schedules import NoamSchedule
+from tf_transformer.training.stop_request import StopRequest
+from tf_transformer.training.strategies import Worker, local_replicas, make_strategy, worker_of
+from tf_transformer.training.train_step import TrainStep
+from tf_transformer.training.trainer import Trainer
+from tf_transformer.training.validation import Validation
+from tf_transformer.training.worker_watch import WorkerWatch, lost_worker_message
+from tf_transformer.workdir import CONFIG, Workdir, write_config
+
+logger = logging.getLogger(__name__)
+
+
+class LostWorkerError(ValueError):
+    """Another worker of the run no longer answers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """How a call of `train` ended.
+
+    Attributes:
+        ended: "finished", "early stopping" or "interrupted".
+        signal: that interrupted it, or None.
+        step: that it ended at.
+        best_perplexity: on the validation set; None without one.
+        seconds: wall time of this call.
+    """
+
+    ended: str
+    signal: int | None
+    step: int
+    best_perplexity: float | None
+    seconds: float
+
+
+def train(
+    data: str | os.PathLike,
+    workdir: str | os.PathLike,
+    config: Config,
+    strategy: str = "auto",
+    replicas: int | None = None,
+    worker_timeout: float = 600.0,
+) -> TrainingResult:
+    """Trains, or goes on from where the work directory stopped.
+
+    Args:
+        data: a prepared directory.
+        workdir: is made if it is not there. Several workers need one that all of them see.
+        config: `model`'s vocabulary and special ids are taken from the data.
+        strategy, replicas: see `make_strategy`.
+        worker_timeout: seconds after which a worker that does not answer is given up.
+    """
+    begun = time.monotonic()
+    strategy = make_strategy(strategy, replicas)
+    worker = worker_of(strategy)
+    with contextlib.ExitStack() as stack:
+        if worker.is_chief:
+            stack.enter_context(RunLock(workdir))
+            checkpoints.remove_leftovers(pathlib.Path(workdir) / "checkpoints")
+        stop = stack.enter_context(StopRequest())
+        prepared = PreparedDataset(data)
+        directory = open_workdir(workdir, with_vocabulary(config, prepared.tokenizers), prepared, worker)
+        ended, state = _Run(directory, prepared, strategy, worker, worker_timeout).run(stop)
+    result = TrainingResult(ended, stop.signal, state.counters.step, state.best_perplexity, time.monotonic() - begun)
+    logger.info("%s", _summary(result, directory))
+    return result
+
+
+def with_vocabulary(config: Config, tokenizers) -> Config:
+    """The configuration with the vocabulary and the special ids of the tokenizers."""
+    source, target = tokenizers.source, tokenizers.target
+    tied = config.model.tied_embeddings
+    model = dataclasses.replace(
+        config.model,
+        vocab_size=source.vocab_size,
+        target_vocab_size=None if tokenizers.shared else target.vocab_size,
+        tied_embeddings="target" if tied == "all" and not tokenizers.shared else tied,
+        pad_id=target.pad_id,
+        start_id=target.start_id,
+        end_id=target.end_id,
+    )
+    return dataclasses.replace(config, model=model)
+
+
+def open_workdir(path: str | os.PathLike, config: Config, prepared: PreparedDataset, worker: Worker) -> Workdir:
+    """The work directory of a new run, or of one that may go on with this configuration and data."""
+    path = pathlib.Path(path)
+    if (path / CONFIG).is_file():
+        saved = Workdir(path)
+        check_config(saved.config, config, path)
+        check_dataset(saved.dataset_info, prepared.info, path, prepared.path)
+        if worker.is_chief:
+            write_config(path, config)
+    elif worker.is_chief:
+        return Workdir.create(path, config, prepared.tokenizers, prepared.info)
+    else:
+        _wait_for(path / CONFIG)
+    return Workdir(path)
+
+
+class _Run:
+    """The parts of a run, put together."""
+
+    def __init__(self, directory: Workdir, prepared: PreparedDataset, strategy, worker: Worker, worker_timeout: float):
+        self._directory, self._prepared, self._strategy, self._worker = directory, prepared, strategy, worker
+        self._config = directory.config
+        self._watch = WorkerWatch(worker_timeout) if worker.count > 1 else contextlib.nullcontext()
+        training = self._config.training
+        options = BatchOptions(training.batch_tokens, training.max_length, training.batching)
+        self._stream = BatchStream(prepared, options, training.seed)
+        self._multiple = local_replicas(strategy) * training.accumulation_steps
+
+    def run(self, stop: StopRequest) -> tuple[str, RunState]:
+        state = self._new_state()
+        gradients, step = self._new_step(state)
+        resumed = self._restore(state)
+        groups = self._groups(state.position)
+        log = RunLog(self._directory.logs, state.counters.step) if self._worker.is_chief else None
+        progress = None
+        try:
+            self._preflight(step, groups, state)
+            progress = ProgressLine(state.counters.step, self._config.training.max_steps) if log else None
+            trainer = Trainer(
+                self._config.training,
+                state,
+                step,
+                groups,
+                RunSaver(self._directory.checkpoints, self._config.training, resumed, self._worker.is_chief),
+                RunReports(log, progress),
+                self._validation(gradients),
+                self._sample(state),
+                self._watch,
+            )
+            return trainer.run(stop), state
+        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
+            raise LostWorkerError(lost_worker_message(str(error.message).splitlines()[0][:200])) from error
+        finally:
+            groups.close()
+            for part in (log, progress):
+                if part is not None:
+                    part.close()
+
+    def _new_state(self) -> RunState:
+        training = self._config.training
+        keras.utils.set_random_seed(training.seed)
+        with self._strategy.scope():
+            model = Transformer(self._config.model, dtype=training.precision)
+            variables = named_variables(model)
+            adam = Adam(variables, training.beta1, training.beta2, training.epsilon)
+            average = MovingAverage(variables, training.ema_decay) if training.ema_decay else None
+        logger.info("%s parameters on %d replicas of %d workers, %s.", f"{model.count_params():,}",
+                    self._strategy.num_replicas_in_sync, self._worker.count, training.precision)  # fmt: skip
+        return RunState(model, adam, average, Counters.start(training.precision), self._stream.start)
+
+    def _new_step(self, state: RunState) -> tuple[BatchGradients, TrainStep]:
+        training = self._config.training
+        gradients = BatchGradients(
+            state.model, training.label_smoothing, training.seed, training.accumulation_steps, training.xla
+        )
+        schedule = NoamSchedule(self._config.model.model_dim, training.warmup_steps, training.learning_rate_scale)
+        return gradients, TrainStep(self._strategy, gradients, state.adam, state.average, schedule, training)
+
+    def _restore(self, state: RunState) -> int | None:
+        """Goes to the newest whole checkpoint. Returns its step, or None at the beginning of a run."""
+        path = checkpoints.latest_intact(self._directory.checkpoints, resumable=True)
+        if path is None:
+            return None
+        state.restore(path)
+        logger.info("Going on from %s.", path)
+        return state.counters.step
+
+    def _groups(self, position: dict) -> BatchGroups:
+        batches = self._stream.batches(position, self._worker.index, self._worker.count)
+        return BatchGroups(batches, self._multiple, position)
+
+    def _preflight(self, step: TrainStep, groups: BatchGroups, state: RunState) -> None:
+        training = self._config.training
+        if state.counters.step >= training.max_steps:
+            return
+        with self._watch:
+            preflight(step, groups.peek(), self._stream.shapes, self._worker.count, self._multiple, training)
+
+    def _validation(self, gradients: BatchGradients) -> Validation | None:
+        if "validation" not in self._prepared.splits:
+            logger.info("The data has no validation set: no perplexity, no best checkpoint.")
+            return None
+        worker = self._worker
+        batches = list(self._stream.validation_batches(worker.index, worker.count))
+        return Validation(self._strategy, gradients, lambda: batches)
+
+    def _sample(self, state: RunState) -> SampleTranslations | None:
+        training = self._config.training
+        if training.bleu_steps is None or "validation" not in self._prepared.splits or not self._worker.is_chief:
+            return None
+        sources, references = (side[: training.bleu_samples] for side in self._prepared.lines("validation"))
+        language, decoding = self._prepared.target_language, self._config.decoding
+        return SampleTranslations(state.model, self._prepared.tokenizers, sources, references, language, decoding)
+
+
+def _wait_for(file: pathlib.Path, seconds: float = 120.0) -> None:
+    """Waits until the chief has written a file."""
+    until = time.monotonic() + seconds
+    while not file.is_file():
+        if time.monotonic() > until:
+            raise LostWorkerError(
+                f"{file} did not appear in {seconds:.0f} s. All workers need the same --workdir, on storage they share."
+            )
+        time.sleep(0.2)
+
+
+def _summary(result: TrainingResult, workdir: Workdir) -> str:
+    best = "" if result.best_perplexity is None else f", best validation perplexity {result.best_perplexity:.3f}"
+    head = f"{result.ended.capitalize()} at step {result.step} after {duration(result.seconds)}{best}."
+    if result.ended == "interrupted":
+        return f"{head} The same command goes on from here."
+    path = workdir.path
+    return (
+        f"{head}\nNext:\n  tf-transformer average --workdir {path}\n  tf-transformer evaluate --workdir {path}\n"
+        f"  tf-transformer translate --workdir {path}\n  tf-transformer export --workdir {path} --output MODEL_BASE"
+    )

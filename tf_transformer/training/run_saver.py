@@ -1,0 +1,47 @@
+"""When checkpoints are written, and which are kept."""
+
+import pathlib
+import time
+
+from tf_transformer.config import TrainingConfig
+from tf_transformer.training import checkpoints
+from tf_transformer.training.run_state import RunState
+from tf_transformer.training.validation import ValidationLoss
+
+
+class RunSaver:
+    """Writes the checkpoints of a run: by steps, by minutes, the best by validation, the last N kept.
+
+    Args:
+        directory: WORKDIR/checkpoints.
+        config: when, and how many.
+        saved_step: of the checkpoint that the run goes on from; None at its beginning.
+        writes: whether this worker does; the others only ask.
+    """
+
+    def __init__(self, directory: pathlib.Path, config: TrainingConfig, saved_step: int | None, writes: bool = True):
+        self._directory, self._config, self._writes = directory, config, writes
+        self._saved_step, self._saved_at = saved_step, time.monotonic()
+
+    def save_if_due(self, state: RunState) -> None:
+        steps, minutes = self._config.checkpoint_steps, self._config.checkpoint_minutes
+        by_steps = steps is not None and state.counters.step % steps == 0
+        by_time = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
+        if by_steps or by_time:
+            self.save(state)
+
+    def save(self, state: RunState) -> None:
+        """Writes a checkpoint of this step unless there is one, then removes those that are too many."""
+        step = state.counters.step
+        if self._writes and step != self._saved_step:
+            state.save(self._directory / checkpoints.step_directory(step))
+            checkpoints.prune_checkpoints(self._directory, self._config.keep_checkpoints)
+        self._saved_step, self._saved_at = step, time.monotonic()
+
+    def save_best(self, state: RunState, result: ValidationLoss) -> None:
+        if self._writes:
+            state.save_model(
+                self._directory / "best",
+                perplexity=result.perplexity,
+                negative_log_likelihood=result.negative_log_likelihood,
+            )

@@ -1,0 +1,122 @@
+"""The training loop: batches in, checkpoints, validations and logs out."""
+
+import contextlib
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+
+from tf_transformer.config import TrainingConfig
+from tf_transformer.training.batch_groups import BatchGroups
+from tf_transformer.training.run_reports import RunReports
+from tf_transformer.training.run_saver import RunSaver
+from tf_transformer.training.run_state import RunState
+from tf_transformer.training.stop_request import StopRequest
+from tf_transformer.training.train_step import TrainStep
+from tf_transformer.training.validation import Validation
+
+LOG_STEPS = 20
+"""Steps that one line of the log is about."""
+
+logger = logging.getLogger(__name__)
+
+
+class DivergedError(ValueError):
+    """Losses or gradients that are not finite, too many times in a row."""
+
+
+@dataclasses.dataclass
+class Trainer:
+    """One run from where its state is to its end.
+
+    Attributes:
+        config: when to do what.
+        state: is changed.
+        step: the compiled training step.
+        groups: of batches, from the state's position on.
+        saver: of checkpoints.
+        reports: to the log and the terminal.
+        validation: None where the data has no validation set.
+        sample: BLEU of a sample, or None.
+        watch: a context manager for calls that need all workers.
+    """
+
+    config: TrainingConfig
+    state: RunState
+    step: TrainStep
+    groups: BatchGroups
+    saver: RunSaver
+    reports: RunReports
+    validation: Validation | None = None
+    sample: Callable | None = None
+    watch: contextlib.AbstractContextManager = dataclasses.field(default_factory=contextlib.nullcontext)
+
+    def run(self, stop: StopRequest) -> str:
+        """Trains until the end. Returns why it ended: "finished", "early stopping" or "interrupted"."""
+        ended = "finished"
+        while self.state.counters.step < self.config.max_steps:
+            if self._train_group(stop):
+                ended = "interrupted"
+                break
+            if self._at(self.config.validation_steps) and self._validate():
+                ended = "early stopping"
+                break
+            if self._at(self.config.bleu_steps):
+                self._translate_sample()
+            self.saver.save_if_due(self.state)
+        self.saver.save(self.state)
+        return ended
+
+    def _train_group(self, stop: StopRequest) -> bool:
+        """Some steps in one call. Returns whether a worker was asked to stop."""
+        before = self.state.counters
+        batches = self.groups.take(self._steps_to_next_event(before.step))
+        begun = time.monotonic()
+        with self.watch:
+            self.state.counters, report = self.step(batches, before, stop.requested)
+        self.state.position = self.groups.position
+        self.reports.steps(self.state.counters, report, time.monotonic() - begun)
+        if self._at(LOG_STEPS) or self.state.counters.step == self.config.max_steps:
+            self.reports.flush(self.state.counters)
+        self._check_finite()
+        return bool(report.stops.max() > 0)
+
+    def _steps_to_next_event(self, step: int) -> int:
+        events = [LOG_STEPS, self.config.validation_steps, self.config.bleu_steps, self.config.checkpoint_steps]
+        distances = [every - step % every for every in events if every]
+        return min(self.config.steps_per_call, self.config.max_steps - step, *distances)
+
+    def _at(self, every: int | None) -> bool:
+        return every is not None and self.state.counters.step % every == 0
+
+    def _check_finite(self) -> None:
+        in_a_row = self.state.counters.skipped_in_a_row
+        if in_a_row >= self.config.skipped_steps_limit:
+            raise DivergedError(
+                f"Loss or gradient was not finite in {in_a_row} steps in a row, up to step {self.state.counters.step} "
+                "(training.skipped_steps_limit). The checkpoints from before are whole. Try a smaller "
+                "training.learning_rate_scale, a longer training.warmup_steps, or training.gradient_clip_norm=1."
+            )
+
+    def _validate(self) -> bool:
+        """Validates, keeps the model if it is the best so far. Returns whether to stop early."""
+        if self.validation is None:
+            return False
+        with self.state.serving_weights(), self.watch:
+            result = self.validation()
+        better = self.state.best_perplexity is None or result.perplexity < self.state.best_perplexity
+        self.reports.validation(self.state.counters.step, result, better)
+        if better:
+            self.state.best_perplexity, self.state.stale_validations = result.perplexity, 0
+            self.saver.save_best(self.state, result)
+        else:
+            self.state.stale_validations += 1
+        patience = self.config.early_stopping
+        return patience is not None and self.state.stale_validations >= patience
+
+    def _translate_sample(self) -> None:
+        if self.sample is None:
+            return
+        with self.state.serving_weights():
+            score, rows = self.sample()
+        self.reports.sample(self.state.counters.step, score, rows)

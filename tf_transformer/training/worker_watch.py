@@ -1,0 +1,52 @@
+"""A watch over calls that need all workers: a worker that is gone ends the others with a message, not a wait."""
+
+import logging
+import os
+import sys
+import threading
+import time
+
+LOST_WORKER = 76
+"""Exit code where another worker no longer answers."""
+
+logger = logging.getLogger(__name__)
+
+
+class WorkerWatch:
+    """Ends the process when a call within `with watch:` takes longer than the limit.
+
+    A collective operation that waits for a worker that will never answer cannot be interrupted from Python, so the
+    process ends there and then. Checkpoints are whole at any moment; the same command goes on from the last one.
+
+    Args:
+        seconds: the limit for one call.
+    """
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self._since: float | None = None
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="worker watch")
+        self._thread.start()
+
+    def __enter__(self) -> "WorkerWatch":
+        self._since = time.monotonic()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._since = None
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(min(1.0, self.seconds / 4))
+            since = self._since
+            if since is not None and time.monotonic() - since > self.seconds:
+                sys.stderr.write(f"\n{lost_worker_message(f'no answer for {self.seconds:.0f} s')}\n")
+                sys.stderr.flush()
+                os._exit(LOST_WORKER)
+
+
+def lost_worker_message(reason: str) -> str:
+    return (
+        f"A worker was lost ({reason}). All workers stop here. Start all of them again with the same command: they go "
+        "on from the last checkpoint."
+    )
