@@ -15,17 +15,21 @@ class RowResult:
     Args:
         row: the preset.
         steps: of training.
+        ended: why it ended there: "finished" or "early stopping".
+        split: it was scored on.
         parameters: weights of the model as it was trained.
         perplexity: a token of the references.
         sacrebleu, chrf, compound_split_bleu: corpus scores; the last is the measure of the paper.
         signature: sacreBLEU's.
         sentences: of the set it was scored on.
-        training_seconds: wall time of the training, over all its starts.
+        training_seconds: wall time of the steps of training, over all its starts, without validation and saving.
         scoring_seconds: that translating the set took.
     """
 
     row: str
     steps: int
+    ended: str
+    split: str
     parameters: int
     perplexity: float
     sacrebleu: float

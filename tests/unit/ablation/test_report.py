@@ -12,7 +12,8 @@ from tf_transformer.ablation.results import RowResult
 from tf_transformer.ablation.rows import AblationOptions
 
 BASE = RowResult(
-    row="base", steps=70, parameters=2_310_000, perplexity=4.0, sacrebleu=31.5, chrf=50.0, compound_split_bleu=32.0,
+    row="base", steps=70, ended="finished", split="validation", parameters=2_310_000, perplexity=4.0,
+    sacrebleu=31.5, chrf=50.0, compound_split_bleu=32.0,
     signature="nrefs:1|case:mixed|tok:13a", sentences=101, training_seconds=90.0, scoring_seconds=7.0,
 )  # fmt: skip
 RESULTS = [

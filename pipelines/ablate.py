@@ -1,0 +1,67 @@
+"""Train rows of the paper's Table 3, or any presets, and write the table beside the paper's numbers.
+
+Rows are trained one after another, each in WORKDIR/<row>. The same command again keeps what is finished and goes on
+with the rest. WORKDIR/table.md, .json, .png and .svg are written anew after each row. Exit codes are those of `train`.
+With --scale the same rows are scaled down, for machines without accelerators:
+
+    tf-transformer ablate --data data --rows base,A1,B16,E --steps 1000 --scale 0.25 --depth-scale 0.5
+"""
+
+import argparse
+import json
+import signal
+
+from tf_transformer.pipelines import cli
+from tf_transformer.pipelines.train import STOPPED
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", required=True, metavar="DIR", help="what `prepare` wrote")
+    parser.add_argument("--workdir", default="ablation", metavar="DIR", help="of the rows (default: %(default)s)")
+    parser.add_argument(
+        "--rows", required=True, metavar="NAMES", help="presets, such as base,A1,B16,E; `all`: the whole of Table 3"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="of each row (default: the preset's); warm-up is at most a quarter of them",
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, metavar="X", help="multiply all widths, such as 0.25 (default: 1)"
+    )
+    parser.add_argument(
+        "--depth-scale", type=float, default=1.0, metavar="X", help="multiply the numbers of layers (default: 1)"
+    )
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="SECTION.FIELD=VALUE",
+        help="change a field in every row, such as training.batch_tokens=2048; repeatable",
+    )  # fmt: skip
+    parser.add_argument("--split", default="validation", help="that rows are scored on (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="the table as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    from tf_transformer.ablation.rows import AblationOptions
+    from tf_transformer.ablation.run import Ablation
+
+    options = AblationOptions(args.steps, args.scale, args.depth_scale, tuple(args.settings))
+    ablation = Ablation(args.data, args.workdir, _rows(args.rows), options, args.split, args.command)
+    results, interrupted = ablation.run()
+    if results:
+        print(json.dumps(ablation.to_dict(results), indent=2) if args.json else ablation.markdown(results))
+    if interrupted is None:
+        return 0
+    return cli.INTERRUPTED if interrupted.signal == signal.SIGINT else STOPPED
+
+
+def _rows(text: str) -> list[str]:
+    from tf_transformer.presets import TABLE_3
+
+    if text.strip() == "all":
+        return [config.preset for config in TABLE_3]
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+if __name__ == "__main__":
+    cli.main_of("ablate")
