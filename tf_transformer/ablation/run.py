@@ -110,7 +110,9 @@ def _described(prepared: PreparedDataset) -> str:
     languages = f"{info['source_language']}-{info['target_language']}"
     vocabulary = info["tokenizer"]["target_vocab_size"]
     pairs = info["splits"]["train"]["pairs"]
-    return f"{info['corpus']['spec']} {languages}, {pairs:,} training pairs, a vocabulary of {vocabulary:,}"
+    name = info["corpus"]["spec"]
+    name = prepared.path.resolve().name if name == "files" else name
+    return f"{name} {languages}, {pairs:,} training pairs, a vocabulary of {vocabulary:,}"
 
 
 def _hardware() -> str:
