@@ -58,16 +58,17 @@ class ToyTraining:
             self.adam = Adam(self.variables, self.training.beta1, self.training.beta2, self.training.epsilon)
             decay = self.training.ema_decay
             self.average = MovingAverage(self.variables, decay) if decay else None
-        self._set_weights(seed)
+        self.reset(seed)
         gradients = BatchGradients(
             self.model, self.training.label_smoothing, self.training.seed, self.training.accumulation_steps,
             self.training.xla,
         )  # fmt: skip
         schedule = NoamSchedule(config.model_dim, self.training.warmup_steps)
         self.step = TrainStep(self.strategy, gradients, self.adam, self.average, schedule, self.training)
-        self.counters = Counters.start(self.training.precision)
 
-    def _set_weights(self, seed: int) -> None:
+    def reset(self, seed: int = 3) -> None:
+        """Goes back to the first weights and counters."""
+        self.counters = Counters.start(self.training.precision)
         random = np.random.default_rng(seed)
         for variable in self.variables.values():
             variable.assign(random.normal(scale=0.3, size=variable.shape))

@@ -42,7 +42,7 @@ class MovingAverage:
     @contextlib.contextmanager
     def in_place(self):
         """A context in which the model's weights are the averages."""
-        trained = {name: np.array(variable) for name, variable in self.variables.items()}
+        trained = {name: variable.numpy().copy() for name, variable in self.variables.items()}
         for name, variable in self.variables.items():
             variable.assign(self.averages[name].numpy())
         try:

@@ -1,0 +1,140 @@
+"""The small parts of a run: groups of batches, the lock, the log, what may change, the strategies, averaging."""
+
+import itertools
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from training_toys import toy_batch
+
+from tf_transformer.config import Config
+from tf_transformer.training import averaging, checkpoints
+from tf_transformer.training.batch_groups import BatchGroups
+from tf_transformer.training.checkpoints import CheckpointError
+from tf_transformer.training.progress_line import duration
+from tf_transformer.training.resuming import ChangedRunError, check_config, check_dataset
+from tf_transformer.training.run_lock import RunLock, RunLockedError
+from tf_transformer.training.run_log import RunLog, read_log
+from tf_transformer.training.stop_request import StopRequest
+from tf_transformer.training.strategies import StrategyError, make_strategy
+
+
+def stream(rows):
+    for index in itertools.count():
+        yield toy_batch(index, rows=rows[index % len(rows)]), {"batch": index + 1}
+
+
+def test_groups_are_consecutive_batches_of_one_shape_and_know_the_position():
+    groups = BatchGroups(stream([5, 5, 5, 8]), multiple=4, position={"batch": 0})
+    assert groups.peek()["labels"].shape[0] == 5
+    taken = [(groups.take(limit), groups.position["batch"]) for limit in (2, 10, 10, 1, 10)]
+    assert [len(group) for group, _ in taken] == [2, 1, 1, 1, 2]
+    assert [position for _, position in taken] == [2, 3, 4, 5, 7]
+    assert [group[0]["labels"].shape[0] for group, _ in taken] == [8, 8, 8, 8, 8]
+    np.testing.assert_array_equal(taken[0][0][1]["source"][:5], toy_batch(1, rows=5)["source"])
+    assert not taken[0][0][1]["labels"][5:].any()
+
+
+def test_a_second_lock_is_refused_and_names_the_holder(tmp_path):
+    with RunLock(tmp_path), pytest.raises(RunLockedError, match=f"process {os.getpid()} on .* is training there"):
+        RunLock(tmp_path).__enter__()
+    with RunLock(tmp_path):
+        pass
+
+
+def test_the_log_takes_back_what_came_after_the_checkpoint(tmp_path):
+    log = RunLog(tmp_path)
+    for step in (10, 20, 30):
+        log.event("train", step, loss=1.0 / step)
+    log.close()
+    with open(tmp_path / "log.jsonl", "a") as stream:
+        stream.write('{"event": "train", "st')
+    log = RunLog(tmp_path, step=20)
+    log.event("train", 25, loss=0.5)
+    log.close()
+    assert [event["step"] for event in read_log(tmp_path)] == [10, 20, 25]
+    assert any((tmp_path / "tensorboard").iterdir())
+
+
+def test_sigterm_is_a_request_and_the_old_handler_comes_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with StopRequest() as stop:
+        assert not stop.requested
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.signal == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_fields_that_change_the_model_are_refused_by_name_and_others_are_not():
+    saved = Config()
+    check_config(saved, saved.override(["training.max_steps=7", "decoding.beam_size=2"]), "run")
+    changed = saved.override(["model.num_layers=5", "training.warmup_steps=77", "training.max_steps=7"])
+    with pytest.raises(ChangedRunError) as error:
+        check_config(saved, changed, "run")
+    assert "model.num_layers was 6, is 5; training.warmup_steps was 4000, is 77. Give" in str(error.value)
+
+
+def test_another_vocabulary_and_other_records_are_refused():
+    info = {"tokenizer": {"sha256": "a"}, "splits": {"train": {"shards": [{"sha256": "x"}]}}}
+    check_dataset(info, json.loads(json.dumps(info)), "run", "data")
+    with pytest.raises(ChangedRunError, match=r"another vocabulary .*tokenizer.sha256 was a, is b"):
+        check_dataset(info, {**info, "tokenizer": {"sha256": "b"}}, "run", "data")
+    with pytest.raises(ChangedRunError, match=r"splits.train differs"):
+        check_dataset(info, {**info, "splits": {"train": {"shards": [{"sha256": "y"}]}}}, "run", "data")
+
+
+def test_strategies_that_cannot_be_say_why(monkeypatch):
+    with pytest.raises(StrategyError, match=r"must be one of auto, one, .* not 'both'"):
+        make_strategy("both")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(StrategyError, match="needs TF_CONFIG"):
+        make_strategy("multi-worker")
+    monkeypatch.setenv("TF_CONFIG", "{")
+    with pytest.raises(StrategyError, match="TF_CONFIG is not a JSON object"):
+        make_strategy("auto")
+
+
+def test_auto_is_one_device_here(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert make_strategy("auto").num_replicas_in_sync == 1
+
+
+def save(directory, step, weights):
+    return checkpoints.save_checkpoint(directory / checkpoints.step_directory(step), weights, step=step)
+
+
+def test_the_average_is_the_mean_of_the_models(tmp_path):
+    paths = [save(tmp_path, step, {"w": np.full((2, 3), step, "float32")}) for step in (1, 2, 6)]
+    path = averaging.average_checkpoints(paths, tmp_path / "average")
+    np.testing.assert_array_equal(checkpoints.load_model_tensors(path)["w"], np.full((2, 3), 3.0))
+    info = checkpoints.verify_checkpoint(path)
+    assert (info["step"], info["averaged_steps"]) == (6, [1, 2, 6])
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"w": np.full((2, 3), np.nan, "float32")}, "not finite, in w"),
+        ({"w": np.zeros((3, 2), "float32")}, "another model than .*: w differs"),
+        ({"v": np.zeros((2, 3), "float32")}, "another model than .*: v differs"),
+    ],
+)
+def test_the_average_refuses_what_does_not_belong(tmp_path, weights, message):
+    paths = [save(tmp_path, 1, {"w": np.ones((2, 3), "float32")}), save(tmp_path, 2, weights)]
+    with pytest.raises(CheckpointError, match=message):
+        averaging.average_checkpoints(paths, tmp_path / "average")
+    assert not (tmp_path / "average").exists()
+
+
+def test_the_average_refuses_a_damaged_one(tmp_path):
+    path = save(tmp_path, 1, {"w": np.ones((2, 3), "float32")})
+    (path / checkpoints.MODEL).write_bytes(b"")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        averaging.average_checkpoints([path], tmp_path / "average")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (200, "3 min 20 s"), (3720, "1 h 02 min")])
+def test_durations_read_well(seconds, text):
+    assert duration(seconds) == text
