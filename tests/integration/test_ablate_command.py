@@ -89,6 +89,15 @@ def test_the_command_goes_on_and_keeps_what_is_finished(data, finished, capsys):
     assert "| E | learned positions |" in (finished / "table.md").read_text(encoding="utf-8")
 
 
+def test_rows_finished_earlier_stay_in_the_table(data, finished):
+    trainer = Recorder()
+    results, _ = Ablation(data, finished, ["E"], OPTIONS, train=trainer).run()
+    assert [result.row for result in results] == ["base", "E"] and trainer.rows == []
+    other = AblationOptions(3, 1 / 32, 1 / 6, (*OPTIONS.settings, "model.activation=gelu"))
+    results, _ = Ablation(data, finished, ["A1"], other, train=Recorder({"A1"})).run()
+    assert results == []
+
+
 def test_other_settings_are_refused_and_nothing_is_lost(data, finished):
     changed = AblationOptions(3, 1 / 32, 1 / 6, (*OPTIONS.settings, "training.warmup_steps=2"))
     before = (finished / "base" / "ablation.json").read_bytes()

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 
 from tf_transformer.ablation.figure import ablation_figure
 from tf_transformer.ablation.report import Setting, as_json, markdown
-from tf_transformer.ablation.results import RowResult
+from tf_transformer.ablation.results import RESULT, RowResult
 from tf_transformer.ablation.rows import AblationOptions, row_configs
 from tf_transformer.ablation.scoring import score_row
 from tf_transformer.config import Config
 from tf_transformer.data.prepared import PreparedDataset
+from tf_transformer.presets import PRESETS
 from tf_transformer.training.resuming import check_config, check_dataset
 from tf_transformer.training.run import TrainingResult, train, with_vocabulary
 from tf_transformer.workdir import CONFIG, Workdir, package_versions
@@ -31,7 +32,7 @@ class Ablation:
     Args:
         data: a prepared directory.
         workdir: is made; `<row>/` for each row, and the table.
-        rows: names of presets, in the order of the table.
+        rows: names of presets, in the order they are trained in.
         options: what all rows have in common.
         split: that rows are scored on; the paper's is the validation set.
         command: that the table says it was made with.
@@ -51,29 +52,50 @@ class Ablation:
         self._prepared = PreparedDataset(data)
         self._prepared.lines(split)  # Complains now rather than after the first training.
         self.workdir = pathlib.Path(workdir)
-        configs = row_configs(rows, options)
-        self._configs = {name: with_vocabulary(row, self._prepared.tokenizers) for name, row in configs.items()}
-        self._split, self._train = split, train
+        self._options, self._split, self._train = options, split, train
+        self._configs = self._configs_of(rows)
         self._setting = Setting(command, _described(self._prepared), split, options, _hardware(), package_versions())
 
     def run(self) -> tuple[list[RowResult], TrainingResult | None]:
-        """Trains what is missing. Returns the finished rows, and the training that was interrupted or None."""
-        results = []
+        """Trains what is missing.
+
+        Returns:
+            The rows of the table in the order of the presets: those asked for, and what else is finished in `workdir`
+            with these options; and the training that was interrupted, or None.
+        """
+        results = self._finished_before()
         for index, (name, config) in enumerate(self._configs.items(), start=1):
-            directory = self.workdir / name
+            directory, place = self.workdir / name, f"row {name} ({index} of {len(self._configs)})"
             result = self._kept(directory, config)
             if result is None:
-                logger.info("row %s (%d of %d)", name, index, len(self._configs))
+                logger.info("%s", place)
                 training = self._train(self._prepared.path, directory, config)
                 if training.ended == "interrupted":
-                    return results, training
+                    return _in_order(results), training
                 result = score_row(name, directory, self._prepared, self._split, training)
                 result.save(directory)
             else:
-                logger.info("row %s (%d of %d) is finished: kept", name, index, len(self._configs))
+                logger.info("%s is finished: kept", place)
             results.append(result)
-            self._write(results)
-        return results, None
+            self._write(_in_order(results))
+        return _in_order(results), None
+
+    def _configs_of(self, rows: Sequence[str]) -> dict[str, Config]:
+        configs = row_configs(rows, self._options)
+        return {name: with_vocabulary(config, self._prepared.tokenizers) for name, config in configs.items()}
+
+    def _finished_before(self) -> list[RowResult]:
+        """Rows that were not asked for now, but belong into the same table."""
+        results = []
+        for name in PRESETS:
+            if name not in self._configs and (self.workdir / name / RESULT).is_file():
+                try:
+                    result = self._kept(self.workdir / name, self._configs_of([name])[name])
+                except ValueError as error:
+                    logger.info("Row %s stays out of the table: %s", name, error)
+                    continue
+                results += [result] if result else []
+        return results
 
     def markdown(self, results: Sequence[RowResult]) -> str:
         """The table."""
@@ -103,6 +125,11 @@ class Ablation:
         figure = ablation_figure(results, self._setting.title)
         for ending in (".png", ".svg"):
             figure.savefig(table.with_suffix(ending), dpi=150)
+
+
+def _in_order(results: Sequence[RowResult]) -> list[RowResult]:
+    """Rows in the order of the presets, which is that of the paper."""
+    return sorted(results, key=lambda result: list(PRESETS).index(result.row))
 
 
 def _described(prepared: PreparedDataset) -> str:
