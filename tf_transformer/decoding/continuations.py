@@ -22,8 +22,8 @@ def best_continuations(logits, count, index, values, history, options: SearchOpt
     if options.no_repeat_ngram:
         allowed = constraints.forbid_repeats(logits, history, index, options.no_repeat_ngram)
     best, ids = top_candidates(allowed, count + constraints.spare_candidates(options))
-    largest = tf.reduce_max(logits, axis=-1) if options.no_repeat_ngram else best[..., 0]
-    normalizer = log_normalizer(logits, largest)
+    likeliest = tf.argmax(logits, -1, tf.int32) if options.no_repeat_ngram else ids[..., 0]
+    normalizer = log_normalizer(logits, likeliest)
     log_probs = constraints.forbid(best - normalizer[..., None], ids, index, options)
     if "prefix" in values:
 

@@ -100,21 +100,29 @@ class DecoderStep:
         return _after(layer, x, transformed, "feed_forward"), cache | own, weights
 
     def _self_attention(self, attention, x, cache, index, past):
-        config, beams = self.config, self.beams
-        own = {}
+        config, own, seen = self.config, {}, {}
         for name, projection, depth in (
             ("keys", attention.key, config.key_dim),
             ("values", attention.value, config.value_dim),
         ):
-            new = tf.reshape(_dense(projection, x), [-1, beams, config.num_heads, depth])
-            new = tf.reshape(tf.transpose(new, [0, 2, 1, 3]), [-1, beams * depth])
-            own[name] = _write(cache[name], new, index)
-        keys, values = (
-            tf.reshape(own[name], [tf.shape(past)[0], config.num_heads, -1, depth])
-            for name, depth in (("keys", config.key_dim), ("values", config.value_dim))
-        )
-        attended, _ = self._attend(attention, x, keys, values, past)
+            new = tf.reshape(_dense(projection, x), [-1, depth])
+            own[name] = self._write(cache[name], new, index)
+            seen[name] = tf.reshape(own[name], [-1, config.num_heads, tf.shape(past)[3], depth])
+        attended, _ = self._attend(attention, x, seen["keys"], seen["values"], past)
         return attended, own
+
+    def _write(self, cache, new, index):
+        """`cache` (B, H, C, K * d) with `new` (B * K * H, d) at position `index`, written in place.
+
+        `tf.tensor_scatter_nd_update` would copy the whole cache at each step. Nothing else may hold the cache.
+        """
+        shape = tf.shape(cache)
+        batch, heads, capacity = shape[0], self.config.num_heads, shape[2]
+        places = ((tf.range(batch)[:, None] * heads + tf.range(heads)) * capacity + index) * self.beams  # (B, H)
+        places = places[:, None] + tf.range(self.beams)[:, None]  # (B, K, H), the order of `new`
+        rows = tf.reshape(cache, [-1, new.shape[-1]])
+        written = tf.raw_ops.InplaceUpdate(x=rows, i=tf.reshape(places, [-1]), v=new)
+        return tf.reshape(written, shape)
 
     def _attend(self, attention, x, keys, values, bias):
         """Attention of (B * K, D) to keys (B, H, N, d_k) and values (B, H, N, d_v): (B * K, D), (B, H, K, N)."""
@@ -122,14 +130,14 @@ class DecoderStep:
         query = tf.reshape(_dense(attention.query, x), [-1, self.beams, config.num_heads * config.key_dim])
         query = self._heads(query * config.key_dim**-0.5, config.key_dim)
         weights = tf.nn.softmax(tf.matmul(query, keys, transpose_b=True) + bias)
-        attended = tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3])
+        attended = _swap(tf.matmul(weights, values))
         joined = tf.reshape(attended, [-1, config.num_heads * config.value_dim])
         return _dense(attention.output_projection, joined), weights
 
     def _heads(self, x, depth):
         """(B, N, H * d) -> (B, H, N, d)."""
         shape = tf.shape(x)
-        return tf.transpose(tf.reshape(x, [shape[0], shape[1], self.config.num_heads, depth]), [0, 2, 1, 3])
+        return _swap(tf.reshape(x, [shape[0], shape[1], self.config.num_heads, depth]))
 
     def _logits(self, x):
         """(B * K, D) -> (B, K, V)."""
@@ -139,13 +147,9 @@ class DecoderStep:
         return tf.reshape(logits, [-1, self.beams, self.config.decoder_vocab_size])
 
 
-def _write(cache, new, index):
-    """`cache` (B, H, C, K * d) with `new` (B * H, K * d) at position `index`, in place where nobody else holds it."""
-    shape = tf.shape(cache)
-    rows, capacity = shape[0] * shape[1], shape[2]
-    flat = tf.reshape(cache, [rows * capacity, new.shape[-1]])
-    places = tf.range(rows) * capacity + index
-    return tf.reshape(tf.tensor_scatter_nd_update(flat, places[:, None], new), shape)
+def _swap(x):
+    """(A, B, C, D) -> (A, C, B, D). As integers, because oneDNN transposes small floats four times slower."""
+    return tf.bitcast(tf.transpose(tf.bitcast(x, tf.int32), [0, 2, 1, 3]), tf.float32)
 
 
 def _dense(layer, x):

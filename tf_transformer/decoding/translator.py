@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 
 from tf_transformer.config import DecodingConfig
-from tf_transformer.decoding.beam_search import beam_search
-from tf_transformer.decoding.decoder_step import DecoderStep
 from tf_transformer.decoding.length_batches import in_batches
 from tf_transformer.decoding.options import Hypotheses, SearchOptions
-from tf_transformer.decoding.sampling import SamplingOptions, sample
+from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.scoring import score_ids
+from tf_transformer.decoding.search import search_ids
 from tf_transformer.decoding.source_text import Ids, check_tokenizers, text_to_ids
 from tf_transformer.decoding.translation import Translation, to_bytes, to_translations
-from tf_transformer.layers import padding_mask
 from tf_transformer.model import Transformer
 from tf_transformer.text.tokenizer import TokenizerPair
 
@@ -88,7 +86,7 @@ class Translator(tf.Module):
         the length penalty first; so they need not fall from left to right.
         """
         source = self._read(text)
-        found = self._search(source, text, n_best=None, prefix=prefix)
+        found = self._search(source, text, prefix=prefix)
         shape = tf.shape(found.lengths)
         flat = tf.reshape(found.ids, [shape[0] * shape[1], tf.shape(found.ids)[2]])
         texts = tf.reshape(self.target_tokenizer.detokenize(flat), shape)
@@ -136,25 +134,21 @@ class Translator(tf.Module):
         longest = self.decoding.max_source_length + self.decoding.max_extra_length
         return min(longest, self.model.config.max_positions) if self.model.config.positions == "learned" else longest
 
-    def _search(self, source: Ids, text, n_best, prefix=None) -> Hypotheses:
-        config, options = self.decoding, self._options(n_best)
-        decoder = DecoderStep(self.model, options.beam_size, with_attention=config.coverage_penalty > 0)
-        mask = padding_mask(source.ids, self.model.config.pad_id)
+    def _search(self, source: Ids, text=None, n_best=None, prefix=None) -> Hypotheses:
+        config = self.decoding
         longest = tf.minimum(source.lengths + config.max_extra_length, self._longest_target())
-        arguments = {"grow": decoder.grow, "source_length": tf.shape(source.ids)[1]}
+        rows = {"source": source.ids, "lengths": source.lengths}
         if prefix is not None:
             forced = text_to_ids(prefix, self.target_tokenizer, self._longest_target() - 1)
-            arguments |= {"prefix": forced.ids, "prefix_lengths": forced.lengths - 1}
+            rows |= {"prefix": forced.ids, "prefix_lengths": forced.lengths - 1}
             longest = tf.maximum(longest, forced.lengths)
-        longest = tf.where(source.lengths > 1, longest, 0)
-        start = tf.fill(tf.shape(longest), self.model.config.start_id)
-        state = decoder.start(self.model.encode(source.ids), mask)
+        rows["max_lengths"] = tf.where(source.lengths > 1, longest, 0)
         if not config.sampling:
-            return beam_search(decoder.step, state, start, longest, options, **arguments)
-        seeds = tf.strings.to_hash_bucket_fast(text, 2**31 - 1)
-        seeds = tf.stack([tf.fill(tf.shape(longest), config.seed), tf.cast(seeds, tf.int32)], axis=1)
+            return search_ids(self.model, rows, self._options(n_best))
+        hashes = tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.int32)
+        rows["seeds"] = tf.stack([tf.fill(tf.shape(hashes), config.seed), hashes], axis=1)
         sampling = SamplingOptions(config.temperature, config.top_k, config.top_p)
-        return sample(decoder.step, state, start, longest, seeds, options, sampling, **arguments)
+        return search_ids(self.model, rows, self._options(n_best), sampling)
 
     def _options(self, n_best) -> SearchOptions:
         config, model = self.decoding, self.model.config

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tf_transformer.decoding.candidates import log_normalizer, top_candidates
 
 
-@pytest.mark.parametrize("vocab_size", [5, 64 * 17, 1297, 2003])
+@pytest.mark.parametrize("vocab_size", [5, 32 * 37, 1297, 2003])
 @pytest.mark.parametrize("levels", [3, 1000])
 def test_two_stages_are_exact(vocab_size, levels):
     """Few levels: nearly everything is a tie."""
@@ -21,5 +21,5 @@ def test_two_stages_are_exact(vocab_size, levels):
 
 def test_normalizer_of_large_logits():
     logits = tf.constant([[300.0, -300.0, 299.0], [-1e9, 2.0, 2.0]])
-    found = log_normalizer(logits, tf.reduce_max(logits, axis=-1))
+    found = log_normalizer(logits, tf.argmax(logits, -1, tf.int32))
     np.testing.assert_allclose(found, [300 + np.log1p(np.exp(-1.0)), 2 + np.log(2.0)], rtol=1e-6)

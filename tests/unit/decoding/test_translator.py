@@ -94,7 +94,7 @@ def test_the_output_is_bounded(model, tokenizers):
     """Input length + max_extra_length, END counted on both sides."""
     translator = Translator(model, tokenizers, dataclasses.replace(FEW, min_length=1000))
     source = translator._read(tf.constant(["a dog.", "the big red house."]))
-    found = translator._search(source, None, None)
+    found = translator._search(source)
     np.testing.assert_array_equal(found.lengths, np.repeat(source.lengths.numpy()[:, None] + 7, 3, axis=1))
 
 
@@ -121,7 +121,7 @@ def test_ranks_other_than_one_are_refused(translator):
 def test_scores_are_what_the_search_says(model, tokenizers, alpha):
     translator = Translator(model, tokenizers, dataclasses.replace(FEW, alpha=alpha))
     source = translator._read(tf.constant(toy_sentences(5, seed=4)))
-    found = translator._search(source, None, None)
+    found = translator._search(source)
     for beam in range(3):
         scores = score_ids(model, source.ids, found.ids[:, beam], found.lengths[:, beam])
         np.testing.assert_allclose(scores, found.log_probs[:, beam], atol=1e-4)
@@ -179,7 +179,7 @@ def test_sampling_depends_on_seed_and_text_alone(model, tokenizers):
 def test_every_option_of_the_search_is_passed_on(model, tokenizers):
     config = dataclasses.replace(FEW, no_repeat_ngram=1, coverage_penalty=0.5, diversity=0.3, min_length=3)
     translator = Translator(model, tokenizers, config)
-    found = translator._search(translator._read(tf.constant(["a dog and a cat."])), None, None)
+    found = translator._search(translator._read(tf.constant(["a dog and a cat."])))
     for ids, length in zip(found.ids[0].numpy(), found.lengths[0].numpy()):
         words = list(ids[:length])
         assert length >= 4 and len(set(words)) == length

@@ -1,0 +1,64 @@
+"""A search over any number of rows, some rows at a time: bounded memory, and two chunks side by side on the CPU.
+
+Rows are sorted by length, so that little of a chunk is padding and one long sentence does not stretch the others.
+Two chunks run at once, because one alone does not keep two cores busy: its small operations run on one thread.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from tf_transformer.decoding.options import Hypotheses
+
+MAX_TOKENS, MAX_ROWS = 4096, 64
+"""Of the source, with its padding, and sentences, in one chunk."""
+MIN_ROWS = 8
+"""Fewer rows are not split in two: reading the weights would cost more than is won."""
+
+
+def search_in_chunks(
+    search: Callable[[dict[str, tf.Tensor]], Hypotheses], rows: dict[str, tf.Tensor], beams: int
+) -> Hypotheses:
+    """The hypotheses that `search` finds for all rows, in their order.
+
+    Args:
+        search: from some of the rows to their hypotheses.
+        rows: tensors whose first axis is the batch. "lengths" (N,) are those of "source" (N, S), which is cut to the
+            longest of a chunk; "max_lengths" (N,) are the outputs'.
+        beams: K of the hypotheses.
+    """
+    lengths = rows["lengths"]
+    count = tf.shape(lengths)[0]
+    order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+    widest = tf.reduce_max(tf.pad(rows["max_lengths"], [[0, 1]]))
+
+    def chunk(first, number, arrays):
+        longest = tf.reduce_max(tf.pad(tf.gather(lengths, order[first : first + 1]), [[0, 1]]))
+        last = first + _rows_of(count, longest)
+        some = {name: tf.gather(tensor, order[first:last]) for name, tensor in rows.items()}
+        found = search(some | {"source": some["source"][:, :longest]})
+        ids = tf.pad(found.ids, [[0, 0], [0, 0], [0, widest - tf.shape(found.ids)[2]]])
+        written = [array.write(number, value) for array, value in zip(arrays, found._replace(ids=ids))]
+        return last, number + 1, Hypotheses(*written)
+
+    # At least one chunk, be it empty: the shapes of the results come from it.
+    _, _, arrays = tf.while_loop(
+        lambda first, number, arrays: first < tf.maximum(count, 1), chunk, (0, 0, _arrays(beams)), parallel_iterations=2
+    )
+    back = tf.argsort(order)
+    found = Hypotheses(*(tf.gather(array.concat(), back) for array in arrays))
+    return found._replace(ids=found.ids[:, :, : tf.reduce_max(tf.pad(tf.reshape(found.lengths, [-1]), [[0, 1]]))])
+
+
+def _rows_of(count, longest):
+    """How many rows, the longest of so many tokens, make a chunk."""
+    half = tf.maximum((count + 1) // 2, MIN_ROWS)
+    fitting = tf.clip_by_value(MAX_TOKENS // tf.maximum(longest, 1), 1, MAX_ROWS)
+    return tf.minimum(half, fitting)
+
+
+def _arrays(beams: int) -> Hypotheses:
+    def array(dtype, *shape):
+        return tf.TensorArray(dtype, size=0, dynamic_size=True, infer_shape=False, element_shape=[None, beams, *shape])
+
+    return Hypotheses(array(tf.int32, None), array(tf.int32), array(tf.float32), array(tf.float32), array(tf.bool))
