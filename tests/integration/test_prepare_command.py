@@ -3,8 +3,11 @@
 import gzip
 import json
 import os
+import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -58,3 +61,45 @@ def test_a_tsv_and_a_source_at_once_are_refused(files, capsys):
 def test_workers_do_without_tensorflow():
     code = "import sys, tf_transformer.data.encoding; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from multiprocessing import active_children
+from tf_transformer.data.encoding import Encoder, encode_chunks
+from tf_transformer.data.spool import Spool
+from tf_transformer.text.subwords import Subwords
+from tf_transformer.text.vocabulary import train_model
+
+if __name__ == "__main__":
+    spool = Spool(pathlib.Path(sys.argv[1]), chunk_pairs=3)
+    for number in range(300):
+        spool.add((b"number %d" % number, b"Nummer %d" % number))
+    spool.close()
+    subwords = Subwords(train_model(["number 1234567890 Nummer"], 131, exact=False))
+    results = encode_chunks(Encoder(subwords, subwords, 50), spool.chunks, 2)
+    next(results)
+    print(*(child.pid for child in active_children()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_with_a_killed_parent(tmp_path):
+    (tmp_path / "killed.py").write_text(KILLED)
+    command = [sys.executable, str(tmp_path / "killed.py"), str(tmp_path / "spool")]
+    # Not subprocess.run: it would wait for the workers, which hold the pipe open.
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        workers = [int(word) for word in process.stdout.readline().split()]
+        process.wait()
+        assert process.returncode == -signal.SIGKILL and len(workers) == 2
+        deadline = time.monotonic() + 20
+        while any(is_running(pid) for pid in workers):
+            assert time.monotonic() < deadline, "the workers outlive their parent"
+            time.sleep(0.05)
+
+
+def is_running(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -5,11 +5,13 @@ Nothing here imports TensorFlow, so that a worker process starts in a fraction o
 
 import collections
 import dataclasses
+import os
 import signal
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 import numpy as np
 
@@ -102,7 +104,14 @@ def _start_worker(encoder: Encoder) -> None:
     """Keeps the vocabularies for all chunks of this process; an interrupt is the parent's to handle."""
     global _worker_encoder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker_encoder = encoder
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent is gone: a parent that was killed tells its workers nothing."""
+    parent_process().join()
+    os._exit(1)
 
 
 def _encode(chunk: Chunk) -> Encoded:
