@@ -152,6 +152,24 @@ def test_the_builder_reads_what_the_hosts_send(tmp_path, mirror, register, langu
     assert text(corpus.splits["train"]) == train  # can be read again, in the same order
 
 
+def test_it_reads_what_the_builder_itself_reads(tmp_path, mirror, register):
+    mirror.files = wmt14("de")
+    register(mirror.files)
+    split = open_wmt(tmp_path).splits["train"]
+    dataset = split.builder.as_dataset(split="train").as_numpy_iterator()
+    assert sorted(split) == sorted((example["de"], example["en"]) for example in dataset)
+
+
+def test_a_corpus_prepared_in_another_format_is_refused(tmp_path, mirror, register):
+    import tensorflow_datasets as tfds
+
+    mirror.files = wmt14("de")
+    register(mirror.files)
+    tfds.builder("wmt14_translate/de-en", data_dir=tmp_path / "data").download_and_prepare(file_format="array_record")
+    with pytest.raises(CorpusError, match="prepared as tfrecord, got array_record"):
+        open_wmt(tmp_path)
+
+
 def test_entities_are_unescaped_in_the_test_set_and_left_alone_in_train(tmp_path, mirror, register):
     mirror.files = wmt14("de")
     register(mirror.files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ _READ_BATCH = 2048
 
 @dataclass(frozen=True)
 class TfdsSplit:
-    """A split of a prepared builder, read in the order in which its files were written.
+    """A split of a prepared builder, read in the order of its files.
 
     Attributes:
         unescape: whether `&amp;` and the like are turned into the characters they mean; the SGML files of the WMT test
@@ -43,12 +44,16 @@ class TfdsSplit:
                 yield from pairs
 
     def _batches(self):
-        import tensorflow_datasets as tfds
+        """Batches of both sides, each an array of bytes.
 
-        # One file after the other: the order of the pairs must not depend on the number of cores.
-        read_config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-        dataset = self.builder.as_dataset(split=self.name, shuffle_files=False, read_config=read_config)
-        return dataset.batch(_READ_BATCH).prefetch(2).as_numpy_iterator()
+        `builder.as_dataset` parses one example at a time; parsing a batch at once takes a twentieth of the time.
+        """
+        import tensorflow as tf
+
+        files = [os.fspath(path) for path in self.builder.info.splits[self.name].filepaths]
+        spec = self.builder.info.features.tf_example_spec
+        records = tf.data.TFRecordDataset(files).batch(_READ_BATCH)
+        return records.map(lambda batch: tf.io.parse_example(batch, spec)).prefetch(2).as_numpy_iterator()
 
 
 def open_tfds_corpus(
@@ -83,6 +88,12 @@ def open_tfds_corpus(
         for split in SPLITS
         if split in builder.info.splits
     }
+    file_format = builder.info.file_format.value
+    if file_format != "tfrecord":
+        raise CorpusError(
+            f"Expected tfds:{name} prepared as tfrecord, got {file_format} in {builder.data_dir}; use another "
+            "--data-dir."
+        )
     if "train" not in splits:
         raise CorpusError(f"Expected a split `train` in tfds:{name}, got {', '.join(builder.info.splits)}.")
     identity = {
