@@ -206,7 +206,7 @@ def test_nothing_is_loaded_and_nothing_overflows(opened):
 
 def test_the_frame_of_a_notebook_works_too(browser, maps, tmp_path):
     path = tmp_path / "notebook.html"
-    path.write_text(f"<!DOCTYPE html><meta charset=utf-8>{maps._repr_html_()}", encoding="utf-8")
+    path.write_text(f"<!DOCTYPE html><meta charset=utf-8>{page(maps)._repr_html_()}", encoding="utf-8")
     browser.get(path.as_uri())
     browser.switch_to.frame(0)
     one(browser, '#overview button[data-layer="0"][data-head="0"]').click()

@@ -57,12 +57,6 @@ class AttentionMaps:
             tokens = {name: saved[name].tolist() for name in ("source", "target", "predicted")}
             return cls(**tokens, **{kind: saved[kind] for kind in KINDS})
 
-    def _repr_html_(self) -> str:
-        """In a notebook the maps show themselves as the page to explore."""
-        from tf_transformer.attention_maps.page import notebook_frame
-
-        return notebook_frame(self)
-
 
 def attention_maps(model, tokenizers, source: str, target: str) -> AttentionMaps:
     """The maps of a `Transformer` for a source sentence and a given translation of it.

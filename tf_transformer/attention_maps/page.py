@@ -19,7 +19,14 @@ _SIDES = {
 _SHORT = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
 
 
-def page(maps: AttentionMaps, title: str | None = None) -> str:
+class Page(str):
+    """The text of a page; a notebook shows it in a frame."""
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{html.escape(self)}" style="width:100%;height:900px;border:0"></iframe>'
+
+
+def page(maps: AttentionMaps, title: str | None = None) -> Page:
     """The page as text: choose kind, layer and head, point at a token to see where it looks.
 
     Example:
@@ -36,12 +43,7 @@ def page(maps: AttentionMaps, title: str | None = None) -> str:
     }
     # Split rather than replaced one after another, so that a sentence with "@DATA@" in it stays a sentence.
     parts = _file("page.html").split("@")
-    return "".join(values[part] if index % 2 else part for index, part in enumerate(parts))
-
-
-def notebook_frame(maps: AttentionMaps, height: int = 900) -> str:
-    """The page inside a frame, as a notebook shows it."""
-    return f'<iframe srcdoc="{html.escape(page(maps))}" style="width:100%;height:{height}px;border:0"></iframe>'
+    return Page("".join(values[part] if index % 2 else part for index, part in enumerate(parts)))
 
 
 def _json(maps: AttentionMaps) -> str:

@@ -8,7 +8,7 @@ import re
 import numpy as np
 from toy_attention import toy_maps
 
-from tf_transformer.attention_maps.page import notebook_frame, page
+from tf_transformer.attention_maps.page import page
 
 
 class _Reader(html.parser.HTMLParser):
@@ -69,9 +69,7 @@ def test_the_header_shows_the_sentences():
 
 
 def test_a_notebook_shows_the_page_in_a_frame():
-    maps = toy_maps()
-    frame = maps._repr_html_()
-    assert frame == notebook_frame(maps)
-    (tag, attrs), *rest = _Reader(frame).elements
+    text = page(toy_maps())
+    (tag, attrs), *rest = _Reader(text._repr_html_()).elements
     assert tag == "iframe" and not rest
-    assert attrs["srcdoc"] == page(maps)
+    assert attrs["srcdoc"] == text
