@@ -32,19 +32,25 @@ def search_in_chunks(
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     widest = tf.reduce_max(tf.pad(rows["max_lengths"], [[0, 1]]))
 
-    def chunk(first, number, arrays):
+    def longest_and_last(first):
         longest = tf.reduce_max(tf.pad(tf.gather(lengths, order[first : first + 1]), [[0, 1]]))
-        last = first + _rows_of(count, longest)
+        return longest, first + _rows_of(count, longest)
+
+    def chunk(first, number, arrays):
+        longest, last = longest_and_last(first)
         some = {name: tf.gather(tensor, order[first:last]) for name, tensor in rows.items()}
         found = search(some | {"source": some["source"][:, :longest]})
         ids = tf.pad(found.ids, [[0, 0], [0, 0], [0, widest - tf.shape(found.ids)[2]]])
         written = [array.write(number, value) for array, value in zip(arrays, found._replace(ids=ids))]
         return last, number + 1, Hypotheses(*written)
 
-    # At least one chunk, be it empty: the shapes of the results come from it.
-    _, _, arrays = tf.while_loop(
-        lambda first, number, arrays: first < tf.maximum(count, 1), chunk, (0, 0, _arrays(beams)), parallel_iterations=2
-    )
+    # At least one chunk, be it empty: the shapes of the results come from it. They are counted first, because arrays
+    # that grow need a server of 2.13 or later.
+    def unfinished(first, *_):
+        return first < tf.maximum(count, 1)
+
+    _, chunks = tf.while_loop(unfinished, lambda first, number: (longest_and_last(first)[1], number + 1), (0, 0))
+    _, _, arrays = tf.while_loop(unfinished, chunk, (0, 0, _arrays(chunks, beams)), parallel_iterations=2)
     back = tf.argsort(order)
     found = Hypotheses(*(tf.gather(array.concat(), back) for array in arrays))
     return found._replace(ids=found.ids[:, :, : tf.reduce_max(tf.pad(tf.reshape(found.lengths, [-1]), [[0, 1]]))])
@@ -57,8 +63,8 @@ def _rows_of(count, longest):
     return tf.minimum(half, fitting)
 
 
-def _arrays(beams: int) -> Hypotheses:
+def _arrays(size, beams: int) -> Hypotheses:
     def array(dtype, *shape):
-        return tf.TensorArray(dtype, size=0, dynamic_size=True, infer_shape=False, element_shape=[None, beams, *shape])
+        return tf.TensorArray(dtype, size=size, infer_shape=False, element_shape=[None, beams, *shape])
 
     return Hypotheses(array(tf.int32, None), array(tf.int32), array(tf.float32), array(tf.float32), array(tf.bool))
