@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -174,9 +175,8 @@ def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys):
     assert capsys.readouterr().out == report
 
 
-def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys, monkeypatch):
-    pairs = [open(file).read().splitlines() for file in files]
-    expected = translator.scores(*pairs)
+def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys):
+    expected = translator.scores(*(pathlib.Path(file).read_text().splitlines() for file in files))
     for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model)]):
         assert main(["score", "--source", files[0], "--target", files[1], "--json", *model]) == 0
         found = json.loads(capsys.readouterr().out)

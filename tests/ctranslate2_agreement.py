@@ -1,0 +1,62 @@
+"""How far our search and CTranslate2's find the same translations with the same scores."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import ctranslate2
+
+from tf_transformer.decoding.translator import Translator
+from tf_transformer.export.ctranslate2 import export_ctranslate2
+from tf_transformer.workdir import Workdir
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A text that was translated differently: (translation, log-probability) of both."""
+
+    text: str
+    ours: tuple[str, float]
+    theirs: tuple[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """What both did with the same texts.
+
+    differences: the texts that were translated differently.
+    score_distance: the largest distance of two scores where the translations are the same.
+    distinct: how many different translations there are; few would prove little.
+    """
+
+    differences: list[Difference]
+    score_distance: float
+    distinct: int
+
+
+def compare_searches(workdir: Workdir, directory, texts: Sequence[str], beam_size: int) -> Agreement:
+    """Translates `texts` with both, without length penalties, of which the two have different ones.
+
+    Args:
+        directory: where the model is exported to.
+    """
+    translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=0.0)
+    found = [(each.texts[0], each.scores[0]) for each in translator.n_best(texts)]
+    runtime = ctranslate2.Translator(str(export_ctranslate2(workdir, directory)), intra_threads=1)
+    source, target = workdir.tokenizers.source, workdir.tokenizers.target
+    results = runtime.translate_batch(
+        [source.pieces(source.encode(text)[:-1]) for text in texts],
+        beam_size=beam_size,
+        length_penalty=0,
+        min_decoding_length=0,  # by default CTranslate2 never gives an empty translation
+        max_decoding_length=256,
+        max_batch_size=32,
+        return_scores=True,
+    )
+    ids = {piece: index for index, piece in enumerate(target.pieces(range(target.vocab_size)))}
+    theirs = [(target.decode([ids[piece] for piece in each.hypotheses[0]]), each.scores[0]) for each in results]
+    pairs = list(zip(texts, found, theirs))
+    return Agreement(
+        [Difference(*pair) for pair in pairs if pair[1][0] != pair[2][0]],
+        max((abs(ours[1] - other[1]) for _, ours, other in pairs if ours[0] == other[0]), default=0.0),
+        len({text for text, _ in found}),
+    )

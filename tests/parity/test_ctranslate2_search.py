@@ -1,0 +1,26 @@
+"""Our search against CTranslate2's, an independent one, on the same weights."""
+
+import dataclasses
+
+import pytest
+from ctranslate2_agreement import compare_searches
+from toy_training import train_toy
+from toy_workdir import TOY, toy_sentences, toy_workdir
+
+COUNT = 503
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    model = dataclasses.replace(TOY, num_layers=1, num_decoder_layers=2)
+    workdir = toy_workdir(tmp_path_factory.mktemp("search") / "run", model)
+    train_toy(workdir, steps=250)
+    return workdir
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_translations_and_scores_agree(workdir, beam_size, tmp_path):
+    agreement = compare_searches(workdir, tmp_path / "exported", toy_sentences(COUNT, seed=11), beam_size)
+    assert agreement.distinct > COUNT / 2
+    assert len(agreement.differences) <= 0.01 * COUNT, agreement.differences
+    assert agreement.score_distance < 1e-3
