@@ -124,7 +124,9 @@ def open_workdir(path: str | os.PathLike, config: Config, prepared: PreparedData
         if worker.is_chief:
             write_config(path, config)
     elif worker.is_chief:
-        return Workdir.create(path, config, prepared.tokenizers, prepared.info)
+        # Where the data is, for `evaluate` to find its test set.
+        info = prepared.info | {"directory": str(prepared.path.resolve())}
+        return Workdir.create(path, config, prepared.tokenizers, info)
     else:
         _wait_for(path / CONFIG)
     return Workdir(path)
