@@ -6,6 +6,7 @@ import http.server
 import io
 import tarfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -307,6 +308,20 @@ def test_czech_is_read_once_the_files_are_there(tmp_path, mirror, register):
     corpus = open_wmt(tmp_path, "cs-en", manual_dir=hand, source_language="en")
     assert corpus.target_language == "cs"
     assert ("Czech 7", "čeština 7") in text(corpus.splits["train"])
+
+
+def test_extraction_does_not_wait_for_its_own_threads(tmp_path, mirror, register, monkeypatch):
+    from tensorflow_datasets.core.download import extractor
+
+    mirror.files = wmt14("de")
+    register(mirror.files)
+    # A pool of one thread, which the extraction of the first archive would take and wait in for ever.
+    monkeypatch.setattr(extractor.get_extractor(), "_executor", ThreadPoolExecutor(1))
+    done = []
+    thread = threading.Thread(target=lambda: done.append(open_wmt(tmp_path)), daemon=True)
+    thread.start()
+    thread.join(timeout=120)
+    assert done and done[0].splits["train"].count == 4
 
 
 def test_an_archive_writes_nothing_outside_its_directory(tmp_path, mirror, register):

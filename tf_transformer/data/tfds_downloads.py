@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def prepare_with_retries(
     config = tfds.download.DownloadConfig(manual_dir=os.fspath(manual), try_download_gcs=False)
     for attempt in range(1, attempts + 1):
         try:
-            with _one_try_a_file():
+            with _one_try_a_file(), _room_to_extract(len(needed_files(builder))):
                 builder.download_and_prepare(download_config=config)
             return
         except _failures() as error:
@@ -131,6 +132,24 @@ def _one_try_a_file() -> Iterator[None]:
         yield
     finally:
         downloader.MAX_RETRIES = usual
+
+
+@contextlib.contextmanager
+def _room_to_extract(archives: int) -> Iterator[None]:
+    """Gives the library's extractor more threads than there are archives.
+
+    An extraction keeps one thread of its pool waiting for others of the same pool to write its files. The usual four
+    a core are all kept waiting, for ever, by the ten archives of CzEng on a machine of two cores.
+    """
+    from tensorflow_datasets.core.download import extractor
+
+    shared = extractor.get_extractor()
+    usual = shared._executor
+    with ThreadPoolExecutor(archives + 4) as shared._executor:
+        try:
+            yield
+        finally:
+            shared._executor = usual
 
 
 def _failures() -> tuple[type[BaseException], ...]:
