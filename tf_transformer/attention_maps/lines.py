@@ -14,6 +14,7 @@ from tf_transformer.attention_maps.typography import SMALL, font
 HEAD_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#666666")
 
 _STEP = 0.26  # inches from one token to the next
+_SPREAD = 0.5  # of a step, that the heads' lines take up
 _FAINTEST = 0.02  # lighter lines are not drawn
 
 
@@ -41,18 +42,19 @@ def lines(
     figure = Figure(figsize=(4.6, max(len(queries), len(keys)) * _STEP + 1.0), layout="constrained")
     axis = figure.add_subplot()
     for order, head in enumerate(heads):
-        matrix = weights[layer, head]
-        axis.add_collection(_lines(matrix, rows, HEAD_COLOURS[order % len(HEAD_COLOURS)]))
+        # A little beside each other, or heads that look at the same token would hide one another.
+        beside = _SPREAD * (order - (len(heads) - 1) / 2) / len(heads)
+        axis.add_collection(_lines(weights[layer, head], rows, HEAD_COLOURS[order % len(HEAD_COLOURS)], beside))
     _tokens(axis, queries, keys, set(rows))
     axis.set_title(f"{KINDS[kind].capitalize()}, layer {layer + 1} of {weights.shape[0]}", fontsize=SMALL + 2)
     _legend(axis, heads)
     return figure
 
 
-def _lines(matrix, rows, colour: str) -> LineCollection:
+def _lines(matrix, rows, colour: str, beside: float) -> LineCollection:
     pairs = [(row, column) for row in rows for column in range(matrix.shape[1]) if matrix[row, column] >= _FAINTEST]
     strength = [float(min(1.0, matrix[pair])) for pair in pairs]
-    segments = [((0.0, row), (1.0, column)) for row, column in pairs]
+    segments = [((0.0, row + beside), (1.0, column + beside)) for row, column in pairs]
     widths = [0.4 + 2.2 * weight for weight in strength]
     return LineCollection(segments, colors=colour, alpha=strength or None, linewidths=widths, capstyle="round")
 

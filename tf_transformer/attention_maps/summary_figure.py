@@ -27,7 +27,9 @@ def summary_figure(summaries: Sequence[HeadSummary]) -> Figure:
     heads = next(iter(grids["encoder"].values())).shape[1]
     cell = 0.34 if heads <= 8 else 0.26
     width = len(_PANELS) * (heads * cell + 0.35) + 0.8
-    figure = Figure(figsize=(max(width, 8.0), sum(heights) * cell + 3 * 0.8 + 0.4), layout="constrained")
+    figure = Figure(
+        figsize=(max(width, 8.0), sum(heights) * cell * 1.15 + len(KINDS) * 0.4 + 0.4), layout="constrained"
+    )
     axes = figure.subplots(len(KINDS), len(_PANELS), squeeze=False, height_ratios=heights)
     highest = {name: max(float(grid[name].max()) for grid in grids.values()) for name in ("entropy", "distance")}
     for row, kind in enumerate(KINDS):

@@ -71,6 +71,13 @@ def test_lines_are_as_strong_as_the_weights():
     assert {segment[0][1] for segment in collection.get_segments()} == {1.0}
 
 
+def test_heads_that_look_at_the_same_token_do_not_hide_one_another():
+    figure = lines(toy_maps(), "encoder", query=1)
+    starts = [collection.get_segments()[0][0][1] for collection in figure.axes[0].collections]
+    assert len(set(starts)) == 3
+    assert all(abs(start - 1) < 0.3 for start in starts)
+
+
 def test_lines_of_the_last_layer_and_all_tokens_by_default():
     figure = lines(toy_maps(), "encoder")
     assert figure.axes[0].get_title() == "Encoder self-attention, layer 2 of 2"
