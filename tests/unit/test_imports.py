@@ -99,7 +99,7 @@ ALLOWED = {
     "tf_transformer.config": ("typed_fields",),
     "tf_transformer.presets": ("config",),
     "tf_transformer.data": ("data", "text", "version"),
-    "tf_transformer.workdir": ("model", "config", "text", "training.checkpoints", "training.model_weights"),
+    "tf_transformer.workdir": ("model", "config", "text", "version", "training.checkpoints", "training.model_weights"),
 }
 
 
