@@ -6,6 +6,7 @@ is refused and remembered, and tried again only after its files have changed.
 """
 
 import dataclasses
+import gc
 import logging
 import pathlib
 
@@ -49,9 +50,15 @@ class ModelVersions:
         self._current = None
         self._statuses: dict[int, VersionStatus] = {}
         self._refused: dict[int, tuple] = {}
+        self._retired = False
 
     def refresh(self) -> bool:
         """Looks at the disk once and serves the newest version that loads. Returns whether that is another one now."""
+        if self._retired:
+            # TensorFlow's functions refer to each other in circles, which keep the old version's weights in memory.
+            # Not at the swap itself: requests were still under way then.
+            self._retired = False
+            gc.collect()
         for version, directory in self._on_disk():
             if self._current is not None and version == self._current.version:
                 return False
@@ -102,6 +109,7 @@ class ModelVersions:
         self._set_status(version, AVAILABLE)
         if before is not None:
             self._set_status(before.version, END)
+            self._retired = True
         _log.info("serving %s version %d from %s", self.name, version, directory)
         return True
 

@@ -110,7 +110,10 @@ class ModelServer:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self.options.poll_seconds)
-            await self._refresh()
+            try:
+                await self._refresh()
+            except OSError as error:  # a folder that goes away while it is looked at
+                _log.warning("cannot look at the versions in %s: %s", self.base, error)
 
     def _why_nothing_loads(self) -> str:
         try:

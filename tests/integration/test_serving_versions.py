@@ -1,5 +1,6 @@
 """Versions that come, go and are broken while the server runs, and the end of the server itself."""
 
+import gc
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import time
 
 import pytest
 from running_server import Connection, running_server
+from tensorflow.python.eager import context
 from toy_saved_model import write_toy
 
 from tf_transformer.export.served_model import BadModel
@@ -79,6 +81,19 @@ def test_a_new_version_takes_over_without_dropping_a_request(toys, base):
         assert answers[-1][1]["predictions"] == ["2:A"]
         assert states(connection) == {2: "AVAILABLE", 1: "END"}
         assert connection.predict({"instances": ["a"]}, version=1)[0] == 404
+
+
+def test_nothing_is_kept_of_old_versions(toys, base):
+    def functions():
+        return len(context.context().list_function_names())
+
+    gc.collect()
+    with running_server(base) as running:
+        connection, one_version = running.connect(), functions()
+        for version in range(2, 6):
+            publish(toys, base, name=version)
+            wait_until(lambda version=version: states(connection).get(version) == "AVAILABLE")
+            wait_until(lambda: functions() <= one_version)
 
 
 def break_graph(directory):
