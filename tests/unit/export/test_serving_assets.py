@@ -13,7 +13,7 @@ def test_every_signature_is_warmed_up_with_one_row_and_with_several(tmp_path):
     write_serving_assets(tmp_path, "name", PAIRS)
     requests = list(read_warmup_requests(tmp_path))
     sizes = {name: sorted(len(inputs[INPUTS[name][0]]) for each, inputs in requests if each == name) for name in INPUTS}
-    assert sizes == dict.fromkeys(INPUTS, [1, 8])
+    assert sizes == {name: [1, 8] for name in INPUTS}
     assert {frozenset(inputs) for name, inputs in requests if name == "score"} == {frozenset({"source", "target"})}
     score = next(inputs for name, inputs in requests if name == "score")
     assert (score["source"].tolist(), score["target"].tolist()) == ([b"source 0"], [b"target 0"])

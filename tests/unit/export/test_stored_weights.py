@@ -83,7 +83,7 @@ def test_numbers_that_are_not_finite_are_refused(bad):
 
 def test_numbers_that_float16_cannot_hold_are_refused_and_bfloat16_is_advised():
     values = {"kernel": np.float32([[7e4]])}
-    with pytest.raises(ValueError, match="as float16, kernel holds 1 .*bfloat16"):
+    with pytest.raises(ValueError, match=r"as float16, kernel holds 1 .*bfloat16"):
         rounded(values, "float16", "run/best")
     assert np.isfinite(rounded(values, "bfloat16", "run/best")["kernel"]).all()
 

@@ -1,0 +1,216 @@
+"""`tf-transformer export`: a version that strangers can load, and nothing at all when something is wrong with it."""
+
+import json
+import shutil
+import stat
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from exported_toy import BEAMS, N_BEST, exported_toy
+from toy_workdir import toy_sentences
+
+from tf_transformer.decoding.translator import Translator
+from tf_transformer.export import publishing, saved_model, verify
+from tf_transformer.export.candidate import Candidate
+from tf_transformer.export.inspect import inspect_saved_model
+from tf_transformer.export.saved_model import export_saved_model
+from tf_transformer.export.verify import ExportRefused, answer
+from tf_transformer.export.warmup_replay import read_warmup_requests
+from tf_transformer.pipelines import cli
+from tf_transformer.training import checkpoints
+from tf_transformer.workdir import Workdir
+
+
+@pytest.fixture(scope="module")
+def workdir():
+    return exported_toy()[0]
+
+
+@pytest.fixture(scope="module")
+def version():
+    return exported_toy()[1]
+
+
+@pytest.fixture(scope="module")
+def candidate(workdir):
+    return Candidate(workdir, workdir.checkpoint(), "float32", {})
+
+
+@pytest.fixture(scope="module")
+def written(candidate, tmp_path_factory):
+    """Requests and answers of the candidate, and its SavedModel."""
+    directory = tmp_path_factory.mktemp("candidate") / "written"
+    sentences = candidate.sentences[:7]
+    requests = [("serving_default", {"text": sentences})]
+    expected = answer(candidate.signatures, requests)
+    candidate.save(directory, "toy", expected[0]["translation"].tolist())
+    return requests, expected, directory
+
+
+def test_the_version_is_complete(version):
+    assert [path.name for path in version.parent.iterdir()] == ["1"]
+    names = {"saved_model.pb", "README.md", "model.json", "batching_params.pbtxt", "variables/variables.index"}
+    assert names | {"assets.extra/tf_serving_warmup_requests"} <= set(publishing.files_of(version))
+    assert stat.S_IMODE(version.stat().st_mode) & 0o700 == 0o700
+    assert inspect_saved_model(version).problems == ()
+
+
+def test_the_options_of_the_search_are_fixed_in_it(version):
+    shapes = {
+        each.name: {out.name: out.shape for out in each.outputs} for each in inspect_saved_model(version).signatures
+    }
+    assert shapes["nbest"] == {"translations": (-1, N_BEST), "scores": (-1, N_BEST), "truncated": (-1,)}
+    assert shapes["serving_default"] == {"translation": (-1,)}
+    assert shapes["score"] == {"score": (-1,), "tokens": (-1,)}
+
+
+@pytest.fixture(scope="module")
+def loaded(version):
+    return tf.saved_model.load(str(version))
+
+
+def test_it_translates_as_the_translator_in_memory(loaded, workdir):
+    sentences = toy_sentences(29, seed=3)
+    found = loaded.signatures["serving_default"](text=tf.constant(sentences))["translation"].numpy()
+    expected = Translator.from_workdir(workdir.path, beam_size=BEAMS)(sentences)
+    assert [text.decode() for text in found] == expected
+
+
+def test_every_warm_up_request_is_answered(version, loaded):
+    requests = list(read_warmup_requests(version))
+    assert len(requests) == 8
+    for name, inputs in requests:
+        outputs = loaded.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
+        assert {len(value) for value in outputs.values()} == {len(next(iter(inputs.values())))}
+
+
+def test_the_card_tells_what_it_is(version, workdir):
+    card = json.loads((version / "model.json").read_text())
+    assert card["checkpoint"] == {"name": "step-00000007", "step": 7}
+    assert card["tokenizer"]["sha256"] == workdir.tokenizers.sha256
+    assert card["oldest_server"] == "2.12.1"
+    assert (card["decoding"]["beam_size"], card["decoding"]["n_best"]) == (BEAMS, N_BEST)
+    assert publishing.checksums(version).items() >= card["files"].items()
+    readme = (version / "README.md").read_text()
+    assert "import tensorflow_text" in readme and "2.12.1" in readme
+    assert str(workdir.path) not in readme + json.dumps(card)
+
+
+def test_without_tensorflow_text_loading_fails_as_the_card_says(version):
+    script = f"import tensorflow as tf; tf.saved_model.load({str(version)!r})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "Op type not registered 'SentencepieceOp'" in done.stderr
+    assert "Op type not registered 'SentencepieceOp'" in (version / "README.md").read_text()
+
+
+def test_nothing_but_the_weights_and_the_search_is_stored(version, candidate):
+    report = inspect_saved_model(version)
+    assert report.sizes.parameters == candidate.model.count_params()
+    assert not {op for op in report.ops if "Random" in op or "Gradient" in op} - {"StopGradient"}
+
+
+def refused(candidate, base, match):
+    base.mkdir(exist_ok=True)
+    before = publishing.checksums(base)
+    with publishing.beside(base) as place, pytest.raises(ExportRefused, match=match):
+        saved_model._publish(candidate, place, base)
+    assert publishing.checksums(base) == before and not list(base.glob(".*"))
+
+
+class Spoilt:
+    """A candidate whose SavedModel is damaged by `spoil` after it is written."""
+
+    def __init__(self, written, spoil):
+        self.requests, self.expected, self.directory = written
+        self.spoil = spoil
+
+    def trial(self):
+        return self.requests, self.expected, 1.0
+
+    def save(self, directory, *args):
+        shutil.copytree(self.directory, directory)
+        self.spoil(directory)
+
+
+def flip_a_bit(file, place):
+    content = bytearray(file.read_bytes())
+    content[place] ^= 4
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda model: flip_a_bit(model / "variables" / "variables.data-00000-of-00001", 5003),
+        lambda model: flip_a_bit(model / "saved_model.pb", 50021),
+        lambda model: flip_a_bit(model / "variables" / "variables.index", 101),
+        lambda model: (model / "saved_model.pb").write_bytes((model / "saved_model.pb").read_bytes()[:100_003]),
+        lambda model: (model / "variables" / "variables.data-00000-of-00001").write_bytes(b""),
+    ],
+)
+def test_a_damaged_export_never_appears(written, tmp_path, spoil):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"the good one")
+    refused(Spoilt(written, spoil), tmp_path, "not sound")
+
+
+def test_an_export_that_translates_otherwise_never_appears(written, tmp_path, monkeypatch):
+    other = [{"translation": written[1][0]["translation"][::-1]}]
+    monkeypatch.setattr(verify, "answers_of_clean_process", lambda *_: (other, 0.5))
+    match = r"does not answer as the checkpoint(?s:.)*checkpoint:(?s:.)*export:"
+    refused(Spoilt(written, lambda _: None), tmp_path, match)
+
+
+def test_an_export_that_writes_into_its_own_directory_never_appears(written, tmp_path, monkeypatch):
+    def write(directory, *_):
+        publishing.set_modes(directory, 0o755, 0o644)
+        (directory / "cache").write_text("left behind")
+        return written[1], 0.5
+
+    monkeypatch.setattr(verify, "answers_of_clean_process", write)
+    refused(Spoilt(written, lambda _: None), tmp_path, "files changed while it was loaded")
+
+
+def test_weights_that_are_not_finite_are_refused_before_anything_is_written(workdir, tmp_path, capsys):
+    tensors = checkpoints.load_model_tensors(workdir.checkpoint())
+    tensors["decoder/layer_0/feed_forward/inner/kernel"][3, 5] = np.nan
+    checkpoints.save_checkpoint(tmp_path / "broken", tensors, step=7)
+    base = tmp_path / "base"
+    flags = ["--workdir", str(workdir.path), "--output", str(base), "--checkpoint", str(tmp_path / "broken")]
+    assert cli.main(["export", *flags]) == 1
+    assert "holds 1 values that are NaN or infinite" in capsys.readouterr().err
+    assert not base.exists()
+
+
+def test_the_graph_is_float32_whatever_the_policy(workdir):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        functions = Candidate(workdir, workdir.checkpoint(), "float32", {"beam_size": 1}).signatures
+    finally:
+        keras.config.set_dtype_policy(before)
+    for function in functions.values():
+        graph = function.graph.as_graph_def()
+        nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+        types = {value.type for node in nodes for value in node.attr.values()}
+        assert not types & {tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum}
+
+
+def test_more_results_than_beams_are_refused(workdir, tmp_path):
+    with pytest.raises(ValueError, match=r"decoding\.n_best must be at most decoding\.beam_size = 2, not 3"):
+        export_saved_model(workdir, tmp_path / "base", beam_size=2, n_best=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["float16", "bfloat16"])
+def test_smaller_weights_are_published_and_halve_the_variables(version, workdir, tmp_path, weights):
+    found = export_saved_model(Workdir(workdir.path), tmp_path / "base", weights=weights, beam_size=2)
+    sizes = [inspect_saved_model(path).sizes.variables_bytes for path in (version, found.path)]
+    assert sizes[1] < 0.75 * sizes[0]
+    card = json.loads((found.path / "model.json").read_text())
+    assert card["weights"] == weights and card["rounding"]["per_token"] < 0.01

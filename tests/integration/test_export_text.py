@@ -1,0 +1,86 @@
+"""Text that strangers send to an export, in a process that knows nothing of this package."""
+
+import pytest
+from exported_toy import N_BEST, SEARCH, exported_toy
+from toy_workdir import toy_sentences
+
+from tf_transformer.export.trial_rows import NASTY, long_rows
+from tf_transformer.export.verify import answers_of_clean_process
+
+LIMIT = SEARCH["max_source_length"]
+LONGEST = LIMIT + SEARCH["max_extra_length"]
+GOOD = [sentence.encode() for sentence in toy_sentences(31, seed=11)]
+CONTROL = [b"the <s> dog", b"the </s> dog", b"the <pad> dog", "the ▁ dog".encode(), b"</s>", b"<pad> house"]
+SHORT = [row for row in NASTY if len(row) < 100]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return exported_toy()[0].tokenizers.source
+
+
+@pytest.fixture(scope="module")
+def answers(tokenizer):
+    """Answers to all requests of this file, by a name; one process gives them."""
+    long = long_rows(tokenizer, LIMIT)
+    rows = [*SHORT, *GOOD[:7]]
+    asked = {
+        "good": ("serving_default", GOOD),
+        "nasty": ("serving_default", rows),
+        "turned": ("serving_default", rows[::-1]),
+        "long": ("serving_default", [*long, b"ha " * 500, *GOOD]),
+        "lengths": ("nbest", long),
+        "nothing": ("nbest", []),
+        "control": ("attention", CONTROL),
+        **{f"alone {index}": ("serving_default", [row]) for index, row in enumerate(rows)},
+    }
+    requests = [(signature, {"text": texts}) for signature, texts in asked.values()]
+    pairs = {"source": [GOOD[0]] * len(CONTROL), "target": CONTROL}
+    found, _ = answers_of_clean_process(exported_toy()[1], [*requests, ("score", pairs)], timeout=300)
+    return dict(zip([*asked, "scored"], found)) | {"rows": rows}
+
+
+def test_every_answer_is_text(answers):
+    for name in ("nasty", "long", "good"):
+        for translation in answers[name]["translation"]:
+            translation.decode("utf-8")
+
+
+def test_nothing_in_gives_nothing_out(answers):
+    blank = [not row.strip() for row in answers["rows"]]
+    assert sum(blank) >= 4
+    found = answers["nasty"]["translation"].tolist()
+    assert all(translation == b"" for translation, nothing in zip(found, blank) if nothing)
+    assert any(translation != b"" for translation in found)
+
+
+def test_an_empty_batch_gives_an_empty_batch(answers):
+    shapes = {name: value.shape for name, value in answers["nothing"].items()}
+    assert shapes == {"translations": (0, N_BEST), "scores": (0, N_BEST), "truncated": (0,)}
+
+
+def test_a_row_is_translated_alike_alone_in_a_batch_and_at_any_place(answers):
+    together = answers["nasty"]["translation"].tolist()
+    assert answers["turned"]["translation"].tolist() == together[::-1]
+    assert [answers[f"alone {index}"]["translation"][0] for index in range(len(together))] == together
+
+
+def test_huge_rows_leave_their_neighbours_alone(answers):
+    assert answers["long"]["translation"].tolist()[-len(GOOD) :] == answers["good"]["translation"].tolist()
+
+
+def test_rows_over_the_limit_are_flagged_and_no_others(answers):
+    # One token below, at and above it; 10,000 tokens; 5 MB without a space.
+    assert answers["lengths"]["truncated"].tolist() == [False, False, True, True, True]
+
+
+def test_outputs_end_at_their_limit(answers, tokenizer):
+    for translation in answers["long"]["translation"]:
+        assert len(tokenizer.encode(translation)) <= 3 * LONGEST  # a piece may be spelled anew, but not endlessly
+
+
+def test_control_symbols_are_text(answers, tokenizer):
+    expected = [tokenizer.pieces(tokenizer.encode(row)) for row in CONTROL]
+    found = [[token.decode() for token in row if token] for row in answers["control"]["source_tokens"]]
+    assert found == expected and all(len(tokens) >= 2 for tokens in found)
+    assert answers["scored"]["tokens"].tolist() == [len(tokenizer.encode(row)) for row in CONTROL]

@@ -1,0 +1,71 @@
+"""The rows an export is tried on: all kinds of bad text, lengths around the limit, the validation set."""
+
+import json
+
+import pytest
+from toy_workdir import toy_tokenizers, toy_workdir
+
+from tf_transformer.data.dataset_info import file_facts
+from tf_transformer.data.prepared import FORMAT, INFO, text_name
+from tf_transformer.export.trial_rows import NASTY, PLAIN, long_rows, sentences_of, trial_batches
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return toy_tokenizers().source
+
+
+def is_utf8(row):
+    try:
+        return bool(row.decode() or True)
+    except UnicodeDecodeError:
+        return False
+
+
+def test_nasty_rows_are_of_all_kinds():
+    assert sum(not row.strip() for row in NASTY) >= 3 and sum(not is_utf8(row) for row in NASTY) >= 4
+    for part in (b"\x00", b"</s>", b"<pad>", "▁".encode(), b"<b>", b"https://", "🎉".encode(), b"ha ha ha ha"):
+        assert any(part in row for row in NASTY)
+
+
+def test_long_rows_lie_around_the_limit_and_far_beyond(tokenizer):
+    limit = 23
+    below, at, above, far, huge = long_rows(tokenizer, limit)
+    assert [len(tokenizer.encode(row)) for row in (below, at, above)] == [limit - 1, limit, limit + 1]
+    assert len(tokenizer.encode(far)) > 10_000
+    assert len(huge) == 5_000_000 and b" " not in huge
+
+
+def test_batches_hold_every_row_and_an_empty_one(tokenizer):
+    rows = [b"row %d" % i for i in range(70)]
+    batches = trial_batches(rows, tokenizer, 23)
+    assert [len(batch) for batch in batches[:3]] == [32, 32, 6]
+    assert [row for batch in batches[:3] for row in batch] == rows
+    assert [] in batches and list(NASTY) in batches
+    assert all(any(row in batch and len(batch) > 1 for batch in batches) for row in long_rows(tokenizer, 23))
+
+
+def prepared(directory, count):
+    """A prepared directory, as far as its validation set goes."""
+    directory.mkdir()
+    files = {}
+    for side in ("source", "target"):
+        path = directory / text_name("validation", side)
+        path.write_text("".join(f"{side} number {i}\n" for i in range(count)))
+        files[path.name] = file_facts(path)
+    (directory / INFO).write_text(json.dumps({"format": FORMAT, "splits": {"validation": {"files": files}}}))
+    return directory
+
+
+def test_sentences_are_the_validation_sets(tmp_path):
+    workdir = toy_workdir(tmp_path / "run")
+    info = {"directory": str(prepared(tmp_path / "prepared", 7))}
+    (workdir.path / "dataset.json").write_text(json.dumps(info))
+    assert sentences_of(workdir, 5) == ([b"source number %d" % i for i in range(5)], "of the validation set")
+
+
+@pytest.mark.parametrize("info", [{}, {"directory": "/nowhere"}])
+def test_without_a_validation_set_sentences_are_built_in(tmp_path, info):
+    workdir = toy_workdir(tmp_path / "run")
+    (workdir.path / "dataset.json").write_text(json.dumps(info))
+    assert sentences_of(workdir, 5) == (list(PLAIN), "built in")

@@ -1,0 +1,94 @@
+"""The gate: what counts as the same answer, and what is shown when one is not."""
+
+import numpy as np
+import pytest
+from toy_saved_model import write_toy
+
+from tf_transformer.export import verify
+from tf_transformer.export.verify import ExportRefused, require_sound, trial_requests, verify_export
+
+TEXTS = [b"ab", b"c \xff d", b"", b"\x00e"]
+
+
+def objects(*values):
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+ASKED = [("nbest", {"text": [b"one", b"two"]})]
+EXPECTED = {
+    "translations": objects(b"eins", b"zwei").reshape(2, 1),
+    "scores": np.float32([[-1.5], [-np.inf]]),
+    "truncated": np.array([False, True]),
+}
+
+
+def check(monkeypatch, **changes):
+    """Runs the gate on answers that are as expected but for `changes`."""
+    monkeypatch.setattr(verify, "answers_of_clean_process", lambda *_: ([EXPECTED | changes], 0.5))
+    return verify_export("model", ASKED, [EXPECTED])
+
+
+def test_the_same_answers_pass(monkeypatch):
+    trial = check(monkeypatch, scores=np.float32([[-1.50009], [-np.inf]]))
+    assert (trial.requests, trial.rows, trial.load_seconds) == (1, 2, 0.5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"translations": objects(b"eins", b"zwo").reshape(2, 1)},
+        {"scores": np.float32([[-1.5], [-1e9]])},
+        {"scores": np.float32([[np.nan], [-np.inf]])},
+        {"scores": np.float32([[-1.502], [-np.inf]])},
+        {"truncated": np.array([True, True])},
+        {"truncated": np.array([False])},
+        {"truncated": np.float32([0, 1])},
+        {"more": np.zeros(2)},
+    ],
+)
+def test_other_answers_are_refused(monkeypatch, changes):
+    with pytest.raises(ExportRefused, match="does not answer as the checkpoint does, nothing was published"):
+        check(monkeypatch, **changes)
+
+
+def test_a_nan_is_refused_even_if_the_checkpoint_gives_it_too(monkeypatch):
+    nan = {"scores": np.float32([[np.nan], [0]])}
+    monkeypatch.setattr(verify, "answers_of_clean_process", lambda *_: ([EXPECTED | nan], 0.5))
+    with pytest.raises(ExportRefused):
+        verify_export("model", ASKED, [EXPECTED | nan])
+
+
+def test_the_message_shows_the_row_and_both_sides(monkeypatch):
+    with pytest.raises(ExportRefused) as refused:
+        check(monkeypatch, translations=objects(b"eins", b"zwo").reshape(2, 1))
+    message = str(refused.value)
+    assert "nbest.translations of text='two'" in message
+    assert "checkpoint: ['zwei']" in message and "export:     ['zwo']" in message
+
+
+def test_a_clean_process_answers_and_a_wrong_model_is_noticed(tmp_path):
+    toy = write_toy(tmp_path / "right", "<")
+    requests, expected = trial_requests(toy.signatures(), [TEXTS, []])
+    assert {name for name, _ in requests} == {"serving_default", "nbest", "score", "attention"}
+    assert verify_export(tmp_path / "right", requests, expected).rows == 4 * len(TEXTS)
+
+    write_toy(tmp_path / "wrong", ">")
+    with pytest.raises(ExportRefused, match="checkpoint: '<AB'\n    export:     '>AB'"):
+        verify_export(tmp_path / "wrong", requests, expected)
+
+
+def test_what_does_not_load_is_refused_with_the_reason(tmp_path):
+    write_toy(tmp_path / "model")
+    (tmp_path / "model" / "variables" / "variables.index").unlink()
+    with pytest.raises(ExportRefused, match=r"does not load and answer in a process of its own(?s:.)*variables"):
+        verify_export(tmp_path / "model", ASKED, [EXPECTED])
+
+
+def test_what_inspect_objects_to_is_refused(tmp_path):
+    write_toy(tmp_path / "model")
+    assert require_sound(tmp_path / "model").oldest_server == "2.12.1"
+    write_toy(tmp_path / "nan", weight=float("nan"))
+    with pytest.raises(ExportRefused, match=r"not sound, nothing was published(?s:.)*NaN or infinite"):
+        require_sound(tmp_path / "nan")
