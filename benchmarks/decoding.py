@@ -1,0 +1,160 @@
+"""Decoding speed of a base-size SavedModel with random weights, beside the peers, in one run.
+
+    python -m benchmarks.decoding --peers DIR --peer-envs DIR --json
+
+`--peers` is the folder of the peers' scripts, `--peer-envs` that of their virtual environments; without them only our
+own figures are taken. Rounds of ours and theirs alternate, a ratio is taken within a round, and the median of the
+rounds counts: figures of a shared machine swing, ratios less so. Output lengths are forced.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PEERS = (
+    ("torch", "ctranslate2_peer.py", ("ctranslate2-float32", "ctranslate2-int8")),
+    ("torch", "pytorch_peer.py", ("pytorch",)),
+    ("opennmt", "opennmt_tf_peer.py", ("opennmt-tf",)),
+)
+SIZES = {"vocab": 37000, "layers": 6, "width": 512, "heads": 8, "inner": 2048}
+ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def main() -> None:
+    args = _parse()
+    if args.child:
+        print(json.dumps(measure(args.child, args)))
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        export(directory, args.beam)
+        figures = compare(directory, args)
+        figures |= lengths_and_single_rows(directory, args)
+    print(json.dumps(figures) if args.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=pathlib.Path, help="folder of the peers' scripts")
+    parser.add_argument("--peer-envs", type=pathlib.Path, help="folder of their virtual environments")
+    for name, value in {"batch": 32, "source": 25, "target": 28, "beam": 4, "rounds": 3, "repeat": 3}.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--lengths", type=int, nargs="*", default=[28, 112, 448], help="output lengths, ours alone")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def export(directory: str, beam: int) -> None:
+    """A SavedModel from ids (N, S) and output lengths (N,) to ids (N, K, L), by the translator's own search."""
+    os.environ.update(ENVIRONMENT)
+    import tensorflow as tf
+
+    from tf_transformer.decoding.options import SearchOptions
+    from tf_transformer.decoding.search import search_ids
+    from tf_transformer.model import Transformer
+
+    module = tf.Module()
+    module.model = Transformer.from_preset("base", vocab_size=SIZES["vocab"])
+    options = SearchOptions(end_id=3, beam_size=beam, n_best=1, min_length=100_000, forbidden_ids=(0, 2))
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)], autograph=False
+    )
+    def decode(source, max_lengths):
+        lengths = tf.fill(tf.shape(max_lengths), tf.shape(source)[1])
+        rows = {"source": source, "lengths": lengths, "max_lengths": max_lengths}
+        return {"ids": search_ids(module.model, rows, options).ids}
+
+    tf.saved_model.save(module, directory, signatures=decode)
+
+
+def measure(directory: str, args: argparse.Namespace) -> dict:
+    """Tokens a second of the SavedModel in this process, median and best, after one run that does not count."""
+    import numpy as np
+    import tensorflow as tf
+
+    decode = tf.saved_model.load(directory).signatures["serving_default"]
+    random = np.random.RandomState(0)
+    source = tf.constant(random.randint(4, SIZES["vocab"], (args.batch, args.source)), tf.int32)
+    max_lengths = tf.fill([args.batch], args.target)
+    times = []
+    for _ in range(args.repeat + 1):
+        start = time.perf_counter()
+        ids = decode(source=source, max_lengths=max_lengths)["ids"].numpy()
+        times.append(time.perf_counter() - start)
+        if ids.shape != (args.batch, args.beam, args.target):
+            raise SystemExit(f"Expected {args.target} tokens for each of {args.batch} rows; got {ids.shape}.")
+    tokens = args.batch * args.target
+    return {"median": tokens / statistics.median(times[1:]), "best": tokens / min(times[1:])}
+
+
+def ours(directory: str, args: argparse.Namespace, **changes) -> float:
+    """Median tokens a second of a fresh process with the SavedModel."""
+    options = {name: getattr(args, name) for name in ("batch", "source", "target", "beam", "repeat")} | changes
+    command = [sys.executable, "-m", "benchmarks.decoding", "--child", directory, *_flags(options)]
+    return json.loads(_output(command)[-1])["median"]
+
+
+def compare(directory: str, args: argparse.Namespace) -> dict:
+    """Ours and the peers' tokens a second, and the ratios."""
+    speeds: dict[str, list[float]] = {"ours": []}
+    for _ in range(args.rounds):
+        speeds["ours"].append(ours(directory, args))
+        for name, speed in _peers(args).items():
+            speeds.setdefault(name, []).append(speed)
+    figures = {f"{name}_tokens_per_second": round(statistics.median(values), 1) for name, values in speeds.items()}
+    for name, values in speeds.items():
+        if name != "ours":
+            ratio = statistics.median(one / other for one, other in zip(speeds["ours"], values))
+            figures[f"ratio_{name}"] = round(ratio, 3)
+    return figures
+
+
+def _peers(args: argparse.Namespace) -> dict[str, float]:
+    """Each peer's median tokens a second in a fresh process; those that are not there are told and left out."""
+    found = {}
+    for environment, script, names in PEERS:
+        python = args.peer_envs / environment / "bin" / "python" if args.peer_envs else None
+        if not args.peers or not (args.peers / script).is_file() or not python or not python.is_file():
+            print(f"{script}: not there, left out (--peers, --peer-envs)", file=sys.stderr)
+            continue
+        options = {name: getattr(args, name) for name in ("batch", "source", "target", "beam", "repeat")} | SIZES
+        command = [str(python), str(args.peers / script), "--only", "decode", *_flags(options)]
+        lines = [json.loads(line) for line in _output(command) if line.startswith("{")]
+        found |= {_key(line["peer"]): line["tokens_per_second"] for line in lines if line["peer"] in names}
+    return found
+
+
+def lengths_and_single_rows(directory: str, args: argparse.Namespace) -> dict:
+    """Our milliseconds a step by output length, and the speed of one sentence alone."""
+    figures = {}
+    for length in args.lengths:
+        speed = ours(directory, args, target=length, repeat=1 if length > 100 else args.repeat)
+        figures[f"milliseconds_per_step_at_{length}"] = round(1000 * args.batch / speed, 2)
+    alone = ours(directory, args, batch=1)
+    return figures | {"batch_1_tokens_per_second": round(alone, 1)}
+
+
+def _key(peer: str) -> str:
+    return peer.replace("-", "_")
+
+
+def _flags(options: dict) -> list[str]:
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def _output(command: list[str]) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return done.stdout.splitlines()
+
+
+if __name__ == "__main__":
+    main()
