@@ -71,6 +71,14 @@ TINY = _variant(
               "validation_steps": 500},
 )  # fmt: skip
 
+MULTI30K = _variant(
+    "multi30k", vocab_size=5000, num_layers=4, model_dim=128, feed_forward_dim=256, num_heads=4, key_dim=32,
+    value_dim=32, dropout=0.3,
+    training={"batch_tokens": 3072, "max_steps": 6000, "warmup_steps": 1000, "learning_rate_scale": 1.5,
+              "max_length": 96, "checkpoint_steps": 150, "keep_checkpoints": 10, "average_last": 10,
+              "validation_steps": 300},
+)  # fmt: skip
+
 PRESETS: dict[str, Config] = {
     config.preset: config
     for config in [
@@ -81,6 +89,7 @@ PRESETS: dict[str, Config] = {
         _variant("deep-shallow", num_layers=12, num_decoder_layers=1),
         SMALL,
         TINY,
+        MULTI30K,
     ]
 }
 
