@@ -42,21 +42,32 @@ def compare_searches(workdir: Workdir, directory, texts: Sequence[str], beam_siz
     translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=0.0)
     found = [(each.texts[0], each.scores[0]) for each in translator.n_best(texts)]
     runtime = ctranslate2.Translator(str(export_ctranslate2(workdir, directory)), intra_threads=1)
-    source, target = workdir.tokenizers.source, workdir.tokenizers.target
-    results = runtime.translate_batch(
-        [source.pieces(source.encode(text)[:-1]) for text in texts],
-        beam_size=beam_size,
-        length_penalty=0,
-        min_decoding_length=0,  # by default CTranslate2 never gives an empty translation
-        max_decoding_length=256,
-        max_batch_size=32,
-        return_scores=True,
-    )
-    ids = {piece: index for index, piece in enumerate(target.pieces(range(target.vocab_size)))}
-    theirs = [(target.decode([ids[piece] for piece in each.hypotheses[0]]), each.scores[0]) for each in results]
+    theirs = _translate(runtime, workdir, texts, beam_size)
     pairs = list(zip(texts, found, theirs))
     return Agreement(
         [Difference(*pair) for pair in pairs if pair[1][0] != pair[2][0]],
         max((abs(ours[1] - other[1]) for _, ours, other in pairs if ours[0] == other[0]), default=0.0),
         len({text for text, _ in found}),
     )
+
+
+def _translate(runtime, workdir: Workdir, texts: Sequence[str], beam_size: int) -> list[tuple[str, float]]:
+    """What CTranslate2 makes of the texts, together with those of one length, for its limit is that of a call."""
+    source, target = workdir.tokenizers.source, workdir.tokenizers.target
+    rows = source.encode_batch(texts)
+    names = {piece: index for index, piece in enumerate(target.pieces(range(target.vocab_size)))}
+    found: list = [None] * len(texts)
+    for length in set(map(len, rows)):
+        group = [index for index, row in enumerate(rows) if len(row) == length]
+        results = runtime.translate_batch(
+            [source.pieces(rows[index][:-1]) for index in group],
+            beam_size=beam_size,
+            length_penalty=0,
+            min_decoding_length=0,  # by default CTranslate2 never gives an empty translation
+            max_decoding_length=length + workdir.config.decoding.max_extra_length,
+            max_batch_size=32,
+            return_scores=True,
+        )
+        for index, result in zip(group, results):
+            found[index] = target.decode([names[piece] for piece in result.hypotheses[0]]), result.scores[0]
+    return found
