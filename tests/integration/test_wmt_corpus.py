@@ -6,6 +6,7 @@ import http.server
 import io
 import tarfile
 import threading
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -20,6 +21,8 @@ NEWS = "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz"
 DEV = "http://data.statmt.org/wmt19/translation-task/dev.tgz"
 UN = "http://www.statmt.org/wmt13/training-parallel-un.tgz"
 GIGA = "http://www.statmt.org/wmt10/training-giga-fren.tar"
+
+CASIA = "ftp://cwmt-wmt:cwmt-wmt@nlp.nju.edu.cn/parallel/casia2015.zip"
 
 HTML_PAGE = b"<!DOCTYPE html><html><body>Too many requests</body></html>"
 
@@ -102,10 +105,11 @@ class Mirror:
 def mirror(monkeypatch):
     mirror = Mirror()
     address = f"http://127.0.0.1:{mirror.server.server_port}"
-    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ftp_proxy"):
         monkeypatch.setenv(name, address)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "")
+    monkeypatch.setattr(urllib.request, "_opener", None)  # remembers the proxies of an earlier test
     yield mirror
     mirror.server.shutdown()
     mirror.server.server_close()
@@ -273,6 +277,23 @@ def test_an_html_page_saved_by_hand_is_named_and_left_alone(tmp_path, mirror, re
         open_wmt(tmp_path)
     assert str(page) in str(caught.value)
     assert page.read_bytes() == HTML_PAGE
+
+
+def test_files_that_the_library_knows_no_name_of_are_found_by_that_of_their_address(tmp_path, mirror):
+    """The archives of Chinese are registered without a name, and would never be looked for among those put in."""
+    (tmp_path / "casia2015.zip").write_bytes(HTML_PAGE)
+    with pytest.raises(CorpusError, match=r"found an HTML page in .*casia2015\.zip") as caught:
+        open_tfds_corpus("wmt17_translate/zh-en", data_dir=tmp_path / "data", manual_dir=tmp_path, attempts=1)
+    assert "neu2017.zip from ftp://" in str(caught.value)
+
+
+@pytest.mark.parametrize(("code", "tries"), [(503, 2), (404, 1)])
+def test_ftp_hosts_fail_as_others_do(tmp_path, mirror, code, tries):
+    mirror.failures = {CASIA: [code] * 9}
+    with pytest.raises(CorpusError, match=f"HTTP Error {code}") as caught:
+        open_tfds_corpus("wmt17_translate/zh-en", data_dir=tmp_path, attempts=2, first_pause=0.01)
+    assert f"casia2015.zip from {CASIA}" in str(caught.value)
+    assert mirror.requests.count(CASIA) == tries
 
 
 def test_without_a_network_the_message_lists_every_file_and_its_place(tmp_path, mirror):

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import time
+import urllib.error
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from tf_transformer.data.corpus import CorpusError
 
 _log = logging.getLogger(__name__)
 _MAX_PAUSE = 60.0
-_HTTP_CODE = re.compile(r"HTTP code: (\d+)")
+_HTTP_CODE = re.compile(r"HTTP (?:code:|Error) (\d+)")
 _WRONG_FILE = re.compile(r"downloaded to (.+?), has wrong checksum")
 _HTML = re.compile(rb"\s*<(!doctype|html|head|body|\?xml)", re.IGNORECASE)
 
@@ -158,6 +159,7 @@ def _failures() -> tuple[type[BaseException], ...]:
 
     return (
         requests.exceptions.RequestException,
+        urllib.error.URLError,  # of ftp hosts
         util.DownloadError,
         download_manager.NonMatchingChecksumError,
         extractor.ExtractError,
@@ -170,12 +172,11 @@ def _worth_another_try(error: BaseException) -> bool:
     import requests
     from tensorflow_datasets.core.download import download_manager
 
-    if isinstance(error, requests.exceptions.RequestException):
-        return True
     if isinstance(error, download_manager.NonMatchingChecksumError):
         return _temporary_file(error) is not None
-    code = _HTTP_CODE.search(str(error))
-    return bool(code) and (code[1] == "429" or code[1].startswith("5"))
+    if code := _HTTP_CODE.search(str(error)):
+        return code[1] == "429" or code[1].startswith("5")
+    return isinstance(error, requests.exceptions.RequestException | urllib.error.URLError)
 
 
 def _temporary_file(error: BaseException) -> Path | None:
@@ -191,13 +192,17 @@ def _explain(error: BaseException) -> str:
     if not match:
         return " ".join(str(error).split())[:500] or type(error).__name__
     path = Path(match[1])
-    with path.open("rb") as file:
-        is_page = _HTML.match(file.read(512))
-    what = "an HTML page" if is_page else f"another file ({path.stat().st_size:,} bytes)"
+    what = _what_is_in(path)
     if temporary := _temporary_file(error):
         shutil.rmtree(temporary.parent, ignore_errors=True)
         return f"expected the archive {path.name}, the server sent {what}"
     return f"expected the archive {path.name}, found {what} in {path}; replace it"
+
+
+def _what_is_in(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(512)
+    return "an HTML page" if _HTML.match(start) else f"another file ({path.stat().st_size:,} bytes)"
 
 
 def _advice(builder, manual: Path, reason: str, attempts: int) -> str:
