@@ -37,7 +37,13 @@ def version():
 
 @pytest.fixture(scope="module")
 def candidate(workdir):
-    return Candidate(workdir, workdir.checkpoint(), "float32", {})
+    """Made by a process whose policy is that of a mixed training."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        return Candidate(workdir, workdir.checkpoint(), "float32", {})
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +193,8 @@ def test_weights_that_are_not_finite_are_refused_before_anything_is_written(work
     assert not base.exists()
 
 
-def test_the_graph_is_float32_whatever_the_policy(workdir):
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        functions = Candidate(workdir, workdir.checkpoint(), "float32", {"beam_size": 1}).signatures
-    finally:
-        keras.config.set_dtype_policy(before)
-    for function in functions.values():
+def test_the_graph_is_float32_whatever_the_policy(candidate):
+    for function in candidate.signatures.values():
         graph = function.graph.as_graph_def()
         nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
         types = {value.type for node in nodes for value in node.attr.values()}
