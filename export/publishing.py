@@ -4,7 +4,6 @@ TensorFlow Serving takes every directory of MODEL_BASE whose name is a number fo
 """
 
 import contextlib
-import hashlib
 import os
 import pathlib
 import platform
@@ -14,9 +13,10 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
+from tf_transformer.durable_files import flush, sha256_of_file
+
 # Two machines may share MODEL_BASE, and each can only tell of its own processes whether they are alive.
 _WRITING = f".writing-{platform.node()}-"
-_BLOCK = 1 << 22
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def publish(directory: pathlib.Path, base: pathlib.Path) -> pathlib.Path:
     """Renames a finished SavedModel to MODEL_BASE's next version, and returns its path."""
     set_modes(directory, 0o777, 0o666, umask=True)
     for file in files_of(directory):
-        _flush(directory / file)
+        flush(directory / file)
     while True:
         place = base / str(next_version(base))
         try:
@@ -46,7 +46,7 @@ def publish(directory: pathlib.Path, base: pathlib.Path) -> pathlib.Path:
             if not place.exists():
                 raise
             continue  # another export was quicker to take the number
-        _flush(base)
+        flush(base)
         return place
 
 
@@ -64,7 +64,7 @@ def files_of(directory: pathlib.Path) -> list[str]:
 def checksums(directory: pathlib.Path) -> dict[str, dict]:
     """Size and SHA-256 of each file under a directory, by its path in it."""
     return {
-        name: {"size": (directory / name).stat().st_size, "sha256": _digest(directory / name)}
+        name: {"size": (directory / name).stat().st_size, "sha256": sha256_of_file(directory / name)}
         for name in files_of(directory)
     }
 
@@ -104,19 +104,3 @@ def _is_alive(directory: pathlib.Path) -> bool:
     except (PermissionError, OverflowError):
         return True
     return True
-
-
-def _flush(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _digest(file: pathlib.Path) -> str:
-    digest = hashlib.sha256()
-    with open(file, "rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()

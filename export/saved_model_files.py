@@ -6,7 +6,6 @@ variable. Together they notice every flipped bit that changes what is read.
 """
 
 import dataclasses
-import hashlib
 import json
 import pathlib
 
@@ -15,6 +14,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2, saved_model_pb2
 from tensorflow.python.saved_model.pywrap_saved_model import fingerprinting
 
+from tf_transformer.durable_files import sha256_of_file
 from tf_transformer.export.inspect_report import Problem
 
 GRAPH = "saved_model.pb"
@@ -59,14 +59,9 @@ def checksum_problems(directory: pathlib.Path) -> list[Problem] | None:
     for name, written in listed.items():
         if not (directory / name).is_file():
             problems.append(Problem("damaged", f"{name} is missing: {CARD} lists it"))
-        elif _sha256(directory / name) != written["sha256"]:
+        elif sha256_of_file(directory / name) != written["sha256"]:
             problems.append(Problem("damaged", f"{name} is not what was written: its SHA-256 differs from {CARD}"))
     return problems
-
-
-def _sha256(path: pathlib.Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint_problems(directory: pathlib.Path) -> list[Problem]:

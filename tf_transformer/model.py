@@ -7,6 +7,7 @@ from keras import ops
 
 from tf_transformer.config import ModelConfig
 from tf_transformer.layers import Decoder, Encoder, PositionalEncoding, SharedEmbedding, padding_mask, segment_mask
+from tf_transformer.layers.block import ARGUMENTS
 from tf_transformer.presets import get_preset
 
 
@@ -194,19 +195,7 @@ class Transformer(keras.Model):
 
     def _block_arguments(self) -> dict:
         config = self.config
-        same = (
-            "num_heads",
-            "key_dim",
-            "value_dim",
-            "feed_forward_dim",
-            "dropout",
-            "attention_dropout",
-            "feed_forward_dropout",
-            "activation",
-            "norm",
-            "norm_epsilon",
-        )
-        arguments = {name: getattr(config, name) for name in same}
+        arguments = {name: getattr(config, name) for name in ARGUMENTS if name not in ("use_bias", "block_size")}
         return arguments | {
             "use_bias": config.attention_bias,
             "block_size": config.attention_block_size,

@@ -1,17 +1,15 @@
 """A work directory: one run's configuration, tokenizers, checkpoints, logs and scores."""
 
 import functools
-import importlib.metadata
 import json
 import logging
 import os
 import pathlib
-import platform
 
 from tf_transformer.config import Config
 from tf_transformer.training import checkpoints
 from tf_transformer.training.checkpoints import CheckpointError
-from tf_transformer.version import __version__
+from tf_transformer.version import versions_of
 
 CONFIG, DATASET = "config.json", "dataset.json"
 _KEPT_BY_NAME = ("average", "best")
@@ -142,14 +140,7 @@ def write_config(path: str | os.PathLike, config: Config) -> None:
 
 def package_versions() -> dict[str, str]:
     """The versions that a run's numbers depend on."""
-    packages = ("tensorflow", "keras", "numpy", "tensorflow-text", "sentencepiece", "sacrebleu")
-    versions = {"tf_transformer": __version__, "python": platform.python_version()}
-    for package in packages:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
+    return versions_of("tensorflow", "keras", "numpy", "tensorflow-text", "sentencepiece", "sacrebleu")
 
 
 def _write(file: pathlib.Path, values: dict) -> None:

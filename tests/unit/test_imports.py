@@ -98,8 +98,16 @@ ALLOWED = {
     "tf_transformer.model": ("layers", "config", "presets"),
     "tf_transformer.config": ("typed_fields",),
     "tf_transformer.presets": ("config",),
-    "tf_transformer.data": ("data", "text", "version"),
-    "tf_transformer.workdir": ("model", "config", "text", "version", "training.checkpoints", "training.model_weights"),
+    "tf_transformer.data": ("data", "text", "version", "durable_files"),
+    "tf_transformer.workdir": (
+        "model",
+        "config",
+        "text",
+        "version",
+        "durable_files",
+        "training.checkpoints",
+        "training.model_weights",
+    ),
 }
 
 

@@ -1,22 +1,19 @@
 """What `dataset.json` says: where a dataset came from, what it holds, and what made it."""
 
 import datetime
-import hashlib
-import importlib.metadata
 import json
 import os
 import pathlib
-import platform
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.prepared import FORMAT, INFO
+from tf_transformer.durable_files import sha256_of_file
 from tf_transformer.text.tokenizer import TokenizerPair
-from tf_transformer.version import __version__
+from tf_transformer.version import versions_of
 
-_BLOCK = 1 << 20
 _PACKAGES = ("sentencepiece", "tensorflow", "tensorflow-text", "tensorflow-datasets", "numpy")
 
 
@@ -45,7 +42,7 @@ def describe(
         "splits": splits,
         "command": command,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "versions": _versions(),
+        "versions": versions_of(*_PACKAGES),
     }
 
 
@@ -60,11 +57,7 @@ def write_info(directory: pathlib.Path, info: Mapping) -> None:
 
 def file_facts(path: pathlib.Path) -> dict[str, object]:
     """Size and sha256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+    return {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)}
 
 
 def length_facts(histogram: np.ndarray) -> dict[str, float]:
@@ -82,13 +75,3 @@ def differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[st
     """The inputs that differ, each as `name: old → new`."""
     names: Sequence[str] = [*new, *(name for name in old if name not in new)]
     return [f"{name}: {old.get(name)!r} → {new.get(name)!r}" for name in names if old.get(name) != new.get(name)]
-
-
-def _versions() -> dict[str, str]:
-    versions = {"tf_transformer": __version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions

@@ -140,7 +140,7 @@ def _logits(blocks, query, keys, allowed, index):
 
 
 def _after(index, carry):
-    """`index`, known only once `carry` (B, H, T, …) is: keeps TensorFlow from computing many blocks ahead of their turn.
+    """`index`, known only once `carry` (B, H, T, …) is: keeps TensorFlow from computing blocks ahead of their turn.
 
     Its loops run iterations side by side where they can, and would hold the weights of up to ten blocks at once.
     """

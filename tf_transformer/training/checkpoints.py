@@ -20,10 +20,11 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from tf_transformer.durable_files import flush, sha256_of_file
+
 FORMAT = 1
 MODEL, TRAINING, INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
 _STEP = re.compile(r"step-(\d{8,})")
-_BLOCK = 1 << 22
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ def verify_checkpoint(path: str | os.PathLike) -> dict:
         size = file.stat().st_size if file.is_file() else None
         if size != expected["size"]:
             raise CheckpointError(f"{file} is damaged: {expected['size']} bytes were written, {size} are there.")
-        if _digest(file) != expected["sha256"]:
+        if sha256_of_file(file) != expected["sha256"]:
             raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
     return info
 
@@ -179,7 +180,7 @@ def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
         safetensors.numpy.save_file({name: np.array(value, order="C") for name, value in tensors.items()}, file)
     except safetensors.SafetensorError as error:
         raise OSError(f"{file.name}: {error}") from error
-    _flush(file)
+    flush(file)
 
 
 def _read_tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
@@ -190,39 +191,24 @@ def _read_tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def _write_info(directory: pathlib.Path, info: dict) -> None:
-    files = {file.name: {"size": file.stat().st_size, "sha256": _digest(file)} for file in sorted(directory.iterdir())}
+    written = sorted(directory.iterdir())
+    files = {file.name: {"size": file.stat().st_size, "sha256": sha256_of_file(file)} for file in written}
     info = json.loads(json.dumps({**info, "files": files}))
     file = directory / INFO
     file.write_text(json.dumps({**info, "sha256": _info_digest(info)}, indent=2) + "\n", encoding="utf-8")
-    _flush(file)
+    flush(file)
 
 
 def _put_in_place(beside: pathlib.Path, path: pathlib.Path) -> None:
     """Renames `beside` to `path`. A directory there is moved aside first: rename does not replace full ones."""
-    _flush(beside)
+    flush(beside)
     aside = path.with_name(f".{path.name}.replaced")
     if path.exists():
         shutil.rmtree(aside, ignore_errors=True)
         path.rename(aside)
     beside.rename(path)
-    _flush(path.parent)
+    flush(path.parent)
     shutil.rmtree(aside, ignore_errors=True)
-
-
-def _flush(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _digest(file: pathlib.Path) -> str:
-    digest = hashlib.sha256()
-    with open(file, "rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _info_digest(info: dict) -> str:
