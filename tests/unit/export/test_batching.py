@@ -93,6 +93,19 @@ def test_an_empty_batch_is_answered_at_once():
     assert run(signature, [[]], timeout=3600.0) == [[]]
 
 
+def test_a_request_after_a_batch_opens_another():
+    async def main():
+        signature = Doubling()
+        with ThreadPoolExecutor(1) as executor:
+            batcher = Batcher(BatchingOptions(timeout=0.0), executor)
+            for value in (3, 5):
+                answer = await asyncio.wait_for(batcher.run(signature, {"x": np.array([value])}), 10)
+                assert answer["y"].tolist() == [2 * value]
+        assert signature.calls == [(1,), (1,)]
+
+    asyncio.run(main())
+
+
 def test_a_batch_grows_while_the_worker_is_busy():
     signature = Doubling()
     signature.gate.clear()
