@@ -6,6 +6,7 @@ Hypotheses, scores, configuration and commands are kept in WORKDIR/evaluation/<n
     tf-transformer evaluate --workdir run
     tf-transformer evaluate --workdir run --source newstest2014.en --reference newstest2014.de
     tf-transformer evaluate --saved-model exported --source newstest2014.en --reference newstest2014.de
+    tf-transformer evaluate --hypotheses mine.de --reference newstest2014.de --target-language de
 """
 
 import argparse
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="DIR", help="what `prepare` wrote (default: what the model was trained on)")
     parser.add_argument("--source", metavar="FILE", help="other sentences instead, one a line")
     parser.add_argument("--reference", metavar="FILE", help="their translations")
+    parser.add_argument("--hypotheses", metavar="FILE", help="score these translations of them; no model is needed")
     parser.add_argument("--target-language", metavar="CODE", help="for tokenization (default: the data's)")
     parser.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's tokenizer (default: 13a, or the language's)")
     parser.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="resamplings; 0: none (default: 1000)")
@@ -41,22 +43,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.hypotheses is not None:
+        return _score_hypotheses(args)
     sources, references = _test_set(args)
     model = load_text_model(args)
     evaluation = _evaluate(args, model, sources, references)
     identity = _identity(args, model)
     directory = _record_directory(args, identity)
+    record = {"directory": None if directory is None else str(directory)}
+    _print(args, evaluation.to_dict() | identity | record, evaluation.report())
     if directory is not None:
         from tf_transformer.evaluation.record import write_record
 
-        write_record(directory, evaluation, sources, references, identity, _command(args, identity))
+        write_record(directory, evaluation, sources, references, identity, _commands(args, identity))
         logger.info(f"kept in {directory}")
-    if args.json:
-        record = {"directory": None if directory is None else str(directory)}
-        print(json.dumps(evaluation.to_dict() | identity | record, indent=2, ensure_ascii=False))
-    else:
-        print(evaluation.report())
     return 0
+
+
+def _score_hypotheses(args: argparse.Namespace) -> int:
+    """Scores translations that are there already, with no model."""
+    if args.reference is None:
+        raise ValueError("--hypotheses needs --reference FILE, the translations they are compared with.")
+    from tf_transformer.evaluation import corpus_scores
+
+    hypotheses, references = lines_of_files(args.hypotheses, args.reference)
+    scores = corpus_scores(hypotheses, references, _target_language(args), args.tokenize, args.bootstrap)
+    _print(args, {score.key: score.to_dict() for score in scores}, "\n".join(map(str, scores)))
+    return 0
+
+
+def _print(args: argparse.Namespace, figures: dict, report: str) -> None:
+    print(json.dumps(figures, indent=2, ensure_ascii=False) if args.json else report)
 
 
 def _test_set(args: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -126,19 +143,24 @@ def _record_directory(args: argparse.Namespace, identity: dict) -> pathlib.Path 
     return Workdir(args.workdir).evaluation / record_name(args.name or record_name(identity["test_set"], *parts))
 
 
-def _command(args: argparse.Namespace, identity: dict) -> list[str]:
-    """The words of the command line that repeats this, with the checkpoint by its name."""
+def _commands(args: argparse.Namespace, identity: dict) -> list[list[str]]:
+    """The words of the commands that repeat this, with the checkpoint by its name, and that only score again."""
     words = ["tf-transformer", "evaluate"]
-    flags = "workdir saved_model split data source reference target_language tokenize bootstrap beam_size alpha"
-    for name in flags.split():
-        value = getattr(args, name)
-        if value is not None and not (name == "split" and args.source):
-            words += [f"--{name.replace('_', '-')}", str(value)]
+    scoring = "target_language tokenize bootstrap"
+    flags = f"workdir saved_model split data source reference beam_size alpha {scoring}"
+    again = [*words, "--hypotheses", "hypotheses.txt", "--reference", "reference.txt"]
+    again += _words(dict(vars(args), target_language=_target_language(args)), scoring)
+    words += _words(dict(vars(args), split=None if args.source else args.split), flags)
     if "checkpoint" in identity:
         words += ["--checkpoint", args.checkpoint or identity["checkpoint"]["name"]]
     for setting in args.settings:
         words += ["--set", setting]
-    return words
+    return [words, again]
+
+
+def _words(values: dict, names: str) -> list[str]:
+    given = [(name, values[name]) for name in names.split() if values[name] is not None]
+    return [word for name, value in given for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 if __name__ == "__main__":

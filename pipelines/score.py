@@ -33,9 +33,8 @@ def run(args: argparse.Namespace) -> int:
     if (args.source is None) != (args.target is None):
         raise ValueError("--source and --target go together: give both, or neither for a table on standard input.")
     with quiet_broken_pipe():
-        model = load_text_model(args)
         with open_output(args.output) as output:
-            total, tokens, pairs = _score(args, model, output)
+            total, tokens, pairs = _score(args, load_text_model(args), output)
         if not args.json and tokens:
             logger.info(_summary(total, tokens, pairs))
     return 0

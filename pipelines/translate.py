@@ -40,10 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _widen_beam(args)
-    with quiet_broken_pipe(), open_input(args.input) as source:
-        model = load_text_model(args)
-        with open_output(args.output) as target:
-            _translate(model, source, target, args)
+    with quiet_broken_pipe(), open_input(args.input) as source, open_output(args.output) as target:
+        _translate(load_text_model(args), source, target, args)
     return 0
 
 

@@ -159,7 +159,7 @@ def test_the_score_is_the_same_from_checkpoint_and_export(workdir, saved_model, 
     assert exported["directory"] is None
 
 
-def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys):
+def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys, monkeypatch):
     words = ["evaluate", "--workdir", str(workdir.path), "--source", files[0], "--reference", files[1]]
     assert main([*words, "--beam-size", "2", "--alpha", "0", "--bootstrap", "0"]) == 0
     report = capsys.readouterr().out
@@ -169,10 +169,13 @@ def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys):
     config = json.loads((record / "config.json").read_text())
     assert (config["decoding"]["beam_size"], config["decoding"]["alpha"]) == (2, 0.0)
     hypotheses = (record / "hypotheses.txt").read_text()
-    command = (record / "commands.txt").read_text().splitlines()[0].split()
-    assert main([*command[1:], "--name", "again"]) == 0
+    repeat, rescore, _ = (line.split()[1:] for line in (record / "commands.txt").read_text().splitlines())
+    assert main([*repeat, "--name", "again"]) == 0
     assert (workdir.evaluation / "again" / "hypotheses.txt").read_text() == hypotheses
     assert capsys.readouterr().out == report
+    monkeypatch.chdir(record)
+    assert main(rescore) == 0
+    assert capsys.readouterr().out.splitlines() == report.splitlines()[:3]
 
 
 def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys):

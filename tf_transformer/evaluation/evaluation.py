@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tf_transformer.decoding.length_batches import in_batches
-from tf_transformer.evaluation.scores import BOOTSTRAP, Score, corpus_scores, perplexity
+from tf_transformer.evaluation.scores import BOOTSTRAP, Score, check_tokenizer, corpus_scores, perplexity
 from tf_transformer.text.lines import as_line
 
 
@@ -78,6 +78,7 @@ def evaluate(
         )
     if not sources:
         raise ValueError("There is nothing to evaluate: the test set has no sentences.")
+    check_tokenizer(tokenizer)  # now, not after an hour of translating
     texts, targets = ([line.encode() for line in side] for side in (sources, references))
     start = time.monotonic()
     found = in_batches(model.translate, texts, done=done)

@@ -3,7 +3,7 @@
 hypotheses.txt  source.txt  reference.txt    one sentence a line
 scores.json      the figures
 config.json      the model, the search, the versions
-commands.txt     what made it, and sacreBLEU's own commands for the same scores
+commands.txt     what made it, what scores hypotheses.txt again, and sacreBLEU's own command
 """
 
 import json
@@ -30,14 +30,14 @@ def write_record(
     sources: Sequence[str],
     references: Sequence[str],
     config: dict,
-    command: Sequence[str],
+    commands: Sequence[Sequence[str]],
 ) -> pathlib.Path:
     """Writes a record, in place of an older one of that name; it appears complete.
 
     Args:
         directory: `WORKDIR/evaluation/<name>`.
         config: JSON-able facts about the model and the search.
-        command: the words of the command that repeats it all.
+        commands: that repeat it all, and that score the hypotheses again, as words.
     """
     directory = pathlib.Path(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def write_record(
             _write(beside / name, "".join(f"{as_line(line)}\n" for line in lines))
         _write(beside / "scores.json", _json(evaluation.to_dict()))
         _write(beside / "config.json", _json(config))
-        _write(beside / "commands.txt", _commands(evaluation, command))
+        _write(beside / "commands.txt", _commands(evaluation, commands))
         if directory.exists():
             shutil.rmtree(directory)
         beside.rename(directory)
@@ -61,11 +61,11 @@ def write_record(
     return directory
 
 
-def _commands(evaluation: Evaluation, command: Sequence[str]) -> str:
+def _commands(evaluation: Evaluation, commands: Sequence[Sequence[str]]) -> str:
     signature = next(score.signature for score in evaluation.scores if score.name == SACREBLEU)
     tokenizer = re.search(r"tok:([^|]+)", signature)[1]
-    again = f"sacrebleu reference.txt -i hypotheses.txt -m bleu chrf -tok {tokenizer} -w 2"
-    return f"{shlex.join(command)}\n{again}\n"
+    sacrebleu = f"sacrebleu reference.txt -i hypotheses.txt -m bleu chrf -tok {tokenizer} -w 2".split()
+    return "".join(f"{shlex.join(command)}\n" for command in (*commands, sacrebleu))
 
 
 def _json(values: dict) -> str:

@@ -69,6 +69,7 @@ def corpus_scores(
         bootstrap: resamplings for the confidence intervals; 0: none.
     """
     _check(hypotheses, references)
+    check_tokenizer(tokenizer)
     return [
         sacrebleu_score(hypotheses, references, target_language, tokenizer, bootstrap),
         chrf_score(hypotheses, references, bootstrap),
@@ -128,6 +129,13 @@ def _score(name: str, metric, hypotheses: Sequence[str], references: Sequence[st
         return Score(name, float(result.score), signature)
     # sacreBLEU keeps the interval in private fields, and formats it only into its text.
     return Score(name, float(result.score), signature, float(result._mean), float(result._ci))
+
+
+def check_tokenizer(tokenizer: str | None) -> None:
+    """Refuses a name that is none of sacreBLEU's tokenizers."""
+    known = sacrebleu.metrics.BLEU.TOKENIZERS
+    if tokenizer is not None and tokenizer not in known:
+        raise ValueError(f"sacreBLEU has no tokenizer {tokenizer!r}; choose one of {', '.join(map(str, known))}.")
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -43,8 +43,8 @@ def test_counts_that_differ_and_empty_test_sets_are_refused():
 def test_a_record_holds_what_repeats_the_score(tmp_path):
     evaluation = evaluate(Echo(), SOURCES, REFERENCES, bootstrap=0)
     for step in (1, 2):
-        command = ["tf-transformer", "evaluate", "--workdir", "my run"]
-        path = write_record(tmp_path / "e" / "test", evaluation, SOURCES, REFERENCES, {"step": step}, command)
+        commands = [["tf-transformer", "evaluate", "--workdir", "my run"]]
+        path = write_record(tmp_path / "e" / "test", evaluation, SOURCES, REFERENCES, {"step": step}, commands)
     assert json.loads((path / "config.json").read_text()) == {"step": 2}
     assert (path / "source.txt").read_text() == "one two three four five\nsix seven eight\n\n"
     for name in ("hypotheses.txt", "reference.txt"):

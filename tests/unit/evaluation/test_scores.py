@@ -86,3 +86,8 @@ def test_perplexity():
     assert perplexity(-1e6, 5) == math.inf
     with pytest.raises(ValueError, match="at least one token"):
         perplexity(0.0, 0)
+
+
+def test_an_unknown_tokenizer_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"no tokenizer '13b'; choose one of .*13a"):
+        corpus_scores(HYPOTHESES, REFERENCES, tokenizer="13b")
