@@ -90,6 +90,14 @@ def test_failures_of_the_server_are_tried_again(server, status):
     assert len(server.requests) == 3
 
 
+def test_the_pauses_grow(server, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(client_module.time, "sleep", pauses.append)
+    server.script = [(503, "{}")] * 4
+    assert make(server, retries=4, backoff=1.0).translate(["a"]) == ["A"]
+    assert [0.5 * 2**number <= pause <= 2**number for number, pause in enumerate(pauses)] == [True] * 4
+
+
 def test_giving_up_says_the_last_reason(server):
     server.script = [(503, '{"error": "busy"}')] * 9
     with pytest.raises(ServerUnavailable, match="after 3 tries: HTTP 503: busy"):
