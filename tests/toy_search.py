@@ -22,8 +22,10 @@ class ToyModel:
         self.context = random.randn(rows, WIDTH).astype(np.float32)
 
     def state(self, rows=None):
-        context = self.context if rows is None else self.context[rows]
-        return {"context": tf.constant(context), "cache": tf.zeros([len(context), 0, 0, WIDTH])}
+        return self.state_of(tf.constant(self.context if rows is None else self.context[rows]))
+
+    def state_of(self, context):
+        return {"context": context, "cache": tf.zeros([tf.shape(context)[0], 0, 0, WIDTH])}
 
     def grow(self, state, capacity, beams):
         batch, old = tf.shape(state["cache"])[0], tf.shape(state["cache"])[1]

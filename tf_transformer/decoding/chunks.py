@@ -1,7 +1,6 @@
-"""A search over any number of rows, some rows at a time: bounded memory, and two chunks side by side on the CPU.
+"""A search over any number of rows, some rows at a time, so that its memory has a bound.
 
-Rows are sorted by length, so that little of a chunk is padding and one long sentence does not stretch the others.
-Two chunks run at once, because one alone does not keep two cores busy: its small operations run on one thread.
+Rows are sorted by length: little of a chunk is padding, and one long sentence does not stretch many short ones.
 """
 
 from collections.abc import Callable
@@ -12,8 +11,6 @@ from tf_transformer.decoding.options import Hypotheses
 
 MAX_TOKENS, MAX_ROWS = 4096, 64
 """Of the source, with its padding, and sentences, in one chunk."""
-MIN_ROWS = 8
-"""Fewer rows are not split in two: reading the weights would cost more than is won."""
 
 
 def search_in_chunks(
@@ -34,7 +31,7 @@ def search_in_chunks(
 
     def longest_and_last(first):
         longest = tf.reduce_max(tf.pad(tf.gather(lengths, order[first : first + 1]), [[0, 1]]))
-        return longest, first + _rows_of(count, longest)
+        return longest, first + tf.clip_by_value(MAX_TOKENS // tf.maximum(longest, 1), 1, MAX_ROWS)
 
     def chunk(first, number, arrays):
         longest, last = longest_and_last(first)
@@ -50,17 +47,10 @@ def search_in_chunks(
         return first < tf.maximum(count, 1)
 
     _, chunks = tf.while_loop(unfinished, lambda first, number: (longest_and_last(first)[1], number + 1), (0, 0))
-    _, _, arrays = tf.while_loop(unfinished, chunk, (0, 0, _arrays(chunks, beams)), parallel_iterations=2)
+    _, _, arrays = tf.while_loop(unfinished, chunk, (0, 0, _arrays(chunks, beams)), parallel_iterations=1)
     back = tf.argsort(order)
     found = Hypotheses(*(tf.gather(array.concat(), back) for array in arrays))
     return found._replace(ids=found.ids[:, :, : tf.reduce_max(tf.pad(tf.reshape(found.lengths, [-1]), [[0, 1]]))])
-
-
-def _rows_of(count, longest):
-    """How many rows, the longest of so many tokens, make a chunk."""
-    half = tf.maximum((count + 1) // 2, MIN_ROWS)
-    fitting = tf.clip_by_value(MAX_TOKENS // tf.maximum(longest, 1), 1, MAX_ROWS)
-    return tf.minimum(half, fitting)
 
 
 def _arrays(size, beams: int) -> Hypotheses:

@@ -1,10 +1,12 @@
 """Sampling: the right distribution, the right ids left out, and the same seeds giving the same outputs."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import toy_search
-from toy_search import END, START, VOCAB, ToyModel
+from toy_search import END, START, VOCAB, WIDTH, ToyModel
 
 from tf_transformer.decoding.options import SearchOptions
 from tf_transformer.decoding.sampling import SamplingOptions, sample
@@ -12,23 +14,33 @@ from tf_transformer.decoding.sampling import SamplingOptions, sample
 PATHS = 997
 
 
-def draw(model, rows, seeds, lengths, sampling=None, paths=3, **options):
-    options = SearchOptions(END, beam_size=paths, **options)
+PLAIN = SamplingOptions()
 
-    @tf.function(autograph=False)
-    def graph(seeds):
+
+def draw(model, rows, seeds, lengths, sampling=PLAIN, paths=3, **options):
+    graph = graph_of(model, SearchOptions(END, beam_size=paths, **options), sampling)
+    return graph(model.state(rows)["context"], tf.constant(seeds), tf.constant(lengths))
+
+
+@functools.lru_cache(maxsize=1)
+def graph_of(model, options, sampling):
+    """One trace for any number of rows."""
+    signature = [tf.TensorSpec([None, WIDTH]), tf.TensorSpec([None, 2], tf.int32), tf.TensorSpec([None], tf.int32)]
+
+    @tf.function(autograph=False, input_signature=signature)
+    def graph(context, seeds, lengths):
         return sample(
             model.step,
-            model.state(rows),
-            tf.fill([len(rows)], START),
-            tf.constant(lengths),
+            model.state_of(context),
+            tf.fill(tf.shape(lengths), START),
+            lengths,
             seeds,
             options,
-            sampling or SamplingOptions(),
-            grow=lambda state, capacity: model.grow(state, capacity, paths),
+            sampling,
+            grow=lambda state, capacity: model.grow(state, capacity, options.beam_size),
         )
 
-    return graph(tf.constant(seeds))
+    return graph
 
 
 def frequencies(model, sampling, **options):
