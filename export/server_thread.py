@@ -6,7 +6,7 @@ import threading
 
 from tf_transformer.export.server import ModelServer, ServerOptions
 
-START_SECONDS = 120
+START_SECONDS = 600
 
 
 @contextlib.contextmanager
