@@ -81,8 +81,8 @@ def _scores(card: dict) -> str:
     for evaluation in card["scores"]:
         search = "beam {beam_size}, alpha {alpha}".format_map(evaluation["decoding"])
         for score in evaluation["scores"]:
-            value = f"{score['name']} {score['score']:.2f}"
-            lines.append(f"| {evaluation['test_set']} | {search} | {value} | `{score['signature']}` |")
+            value, signature = f"{score['name']} {score['score']:.2f}", score["signature"].replace("|", "\\|")
+            lines.append(f"| {evaluation['test_set']} | {search} | {value} | `{signature}` |")
     return "\n".join([*lines, ""])
 
 
@@ -91,7 +91,7 @@ def _checks(card: dict) -> str:
     return (
         "## Checked\n\n"
         f"Before it was published this export, moved and read-only, was loaded in a process that imports only "
-        f"tensorflow and tensorflow_text. It gave the checkpoint's translations and scores on {verified['rows']} rows: "
+        f"tensorflow and tensorflow_text. It gave the checkpoint's answers to {verified['requests']} requests: "
         f"{verified['sentences']} sentences ({verified['from']}), and empty, broken and very long text. "
         "`model.json` lists the files with their SHA-256.\n"
     )

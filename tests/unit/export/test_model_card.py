@@ -1,0 +1,111 @@
+"""The model card: what it carries on from the work directory, and what it leaves out."""
+
+import json
+import shutil
+import types
+
+import pytest
+from toy_saved_model import write_toy
+from toy_workdir import toy_workdir
+
+from tf_transformer.evaluation.evaluation import Evaluation
+from tf_transformer.evaluation.record import write_record
+from tf_transformer.evaluation.scores import corpus_scores
+from tf_transformer.export.inspect import inspect_saved_model
+from tf_transformer.export.model_card import model_card, scores_of, write_model_card
+from tf_transformer.export.rounding import Rounding
+from tf_transformer.export.verify import Trial
+from tf_transformer.training.checkpoints import read_info
+
+DATA = {
+    "source_language": "en",
+    "target_language": "de",
+    "corpus": {"spec": "files", "identity": {"train": {"source": {"path": "/home/somebody/train.en"}}}},
+    "splits": {"train": {"pairs": 10_007}},
+    "command": "tf-transformer prepare --train-source /home/somebody/train.en",
+    "directory": "/home/somebody/data",
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("card")
+    write_toy(folder / "model")
+    return toy_workdir(folder / "run"), inspect_saved_model(folder / "model")
+
+
+@pytest.fixture
+def workdir(made, tmp_path):
+    """A copy of a toy's work directory that says where its data came from."""
+    shutil.copytree(made[0].path, tmp_path / "run")
+    (tmp_path / "run" / "dataset.json").write_text(json.dumps(DATA))
+    return type(made[0])(tmp_path / "run")
+
+
+def card(workdir, report, **changes):
+    candidate = types.SimpleNamespace(
+        workdir=workdir,
+        checkpoint=workdir.checkpoint(),
+        model=types.SimpleNamespace(count_params=lambda: 30_011),
+        weights="float32",
+        rounding=None,
+        decoding=workdir.config.decoding,
+        n_best=None,
+        sentences=[b""] * 200,
+        sentences_from="of the validation set",
+    )
+    vars(candidate).update(changes)
+    return model_card(candidate, report, Trial(43, 631, 1.5, 20.0), {"saved_model.pb": {"size": 7, "sha256": "…"}})
+
+
+def evaluate(workdir, name, checkpoint, hypotheses):
+    references = ["Das ist ein kleiner Satz .", "Noch einer ist hier zu sehen ."]
+    scores = corpus_scores(hypotheses, references, "de", bootstrap=0)
+    weights = {"name": "best", "step": 7, "files": read_info(checkpoint)["files"]}
+    config = {"checkpoint": weights, "decoding": workdir.config.decoding.to_dict(), "test_set": "test"}
+    evaluation = Evaluation(hypotheses, scores, -5.0, 11, 0, 1.0)
+    write_record(workdir.evaluation / name, evaluation, references, references, config, ["tf-transformer"])
+
+
+def test_what_the_data_is_and_not_where_it_lay(workdir, made, tmp_path):
+    made_card = card(workdir, made[1])
+    assert made_card["languages"] == {"source": "en", "target": "de"}
+    assert made_card["data"] == {"corpus": "files", "pairs": {"train": 10_007}}
+    write_model_card(tmp_path, made_card)
+    assert json.loads((tmp_path / "model.json").read_text()) == made_card
+    readme = (tmp_path / "README.md").read_text()
+    assert "# Translation en → de" in readme and "train 10,007" in readme and "30,011 parameters" in readme
+    assert "somebody" not in readme + json.dumps(made_card)
+
+
+def test_scores_are_those_of_this_very_checkpoint(workdir, made, tmp_path):
+    info = read_info(workdir.checkpoint())
+    good = ["Das ist ein kleiner Satz .", "Noch einer ist hier zu sehen ."]
+    evaluate(workdir, "this", workdir.checkpoint(), good)
+    evaluate(workdir, "that", workdir.checkpoint(), ["nichts", "davon"])
+    config = workdir.evaluation / "that" / "config.json"
+    config.write_text(config.read_text().replace(info["files"]["model.safetensors"]["sha256"], "0" * 64))
+    (workdir.evaluation / "torn").mkdir()
+    (workdir.evaluation / "torn" / "scores.json").write_text("{")
+
+    (found,) = scores_of(workdir, workdir.checkpoint())
+    assert [score["name"] for score in found["scores"]] == ["sacreBLEU", "chrF", "tokenized compound-split BLEU"]
+    write_model_card(tmp_path, card(workdir, made[1]))
+    readme = (tmp_path / "README.md").read_text()
+    assert "sacreBLEU 100.00" in readme and r"nrefs:1\|case:mixed\|eff:no\|tok:13a" in readme
+
+
+def test_without_scores_it_says_so(workdir, made, tmp_path):
+    write_model_card(tmp_path, card(workdir, made[1]))
+    assert "None were measured" in (tmp_path / "README.md").read_text()
+
+
+def test_the_licence_of_imported_weights_is_carried_on(workdir, made):
+    assert card(workdir, made[1])["licence"] is None
+    (workdir.path / "import.json").write_text(json.dumps({"license": "CC-BY-4.0"}))
+    assert card(workdir, made[1])["licence"] == "CC-BY-4.0"
+
+
+def test_what_smaller_weights_changed(workdir, made, tmp_path):
+    write_model_card(tmp_path, card(workdir, made[1], weights="float16", rounding=Rounding(200, 3, 1.3e-4)))
+    assert "3 of 200 translations" in (tmp_path / "README.md").read_text()
