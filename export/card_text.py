@@ -39,7 +39,7 @@ def _facts(card: dict) -> str:
     pairs = ", ".join(f"{name} {count:,}" for name, count in data["pairs"].items())
     rows = {
         "model": f"Transformer, preset `{card['preset']}`, {card['parameters']:,} parameters",
-        "checkpoint": f"{checkpoint['name']}, step {checkpoint['step']:,}",
+        "checkpoint": f"{checkpoint['name']}, step {checkpoint['step']:,}{_origin(card['imported'])}",
         "weights": card["weights"] + _rounding(card),
         "search": f"beam {search['beam_size']}, alpha {search['alpha']}, output at most {search['max_extra_length']} "
         f"tokens longer than the source, source at most {search['max_source_length']} tokens",
@@ -49,6 +49,10 @@ def _facts(card: dict) -> str:
         "made": f"{card['created']} with " + ", ".join(f"{name} {value}" for name, value in card["versions"].items()),
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items()), ""])
+
+
+def _origin(imported: dict | None) -> str:
+    return f", imported from {imported['from']} ({imported['format']})" if imported else ""
 
 
 def _rounding(card: dict) -> str:

@@ -26,6 +26,7 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         files: size and SHA-256 by name, of all files but the card's.
     """
     workdir, data = candidate.workdir, candidate.workdir.dataset_info
+    imported = _imported(workdir)
     return {
         "format": FORMAT,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -38,7 +39,8 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         "checkpoint": {"name": candidate.checkpoint.name, "step": read_info(candidate.checkpoint)["step"]},
         "data": _data(data),
         "scores": scores_of(workdir, candidate.checkpoint),
-        "licence": _licence(workdir),
+        "imported": imported,
+        "licence": (imported or data).get("licence"),
         "decoding": candidate.decoding.to_dict() | {"n_best": candidate.n_best or candidate.decoding.beam_size},
         "tokenizer": {"sha256": workdir.tokenizers.sha256},
         "signatures": {each.name: _tensors(each) for each in report.signatures},
@@ -79,14 +81,10 @@ def _data(info: dict) -> dict:
     return {"corpus": info.get("corpus", {}).get("spec"), "pairs": pairs}
 
 
-def _licence(workdir: Workdir) -> str | None:
-    """The licence that came with imported weights or with the data; None where neither names one."""
-    imported = workdir.path / IMPORTED
-    for facts in (_read(imported) if imported.is_file() else {}, workdir.dataset_info):
-        for name in ("licence", "license"):
-            if facts.get(name):
-                return str(facts[name])
-    return None
+def _imported(workdir: Workdir) -> dict | None:
+    """What `import` wrote about weights that were trained elsewhere, their licence too; None for our own."""
+    file = workdir.path / IMPORTED
+    return _read(file) if file.is_file() else None
 
 
 def _read(file: pathlib.Path) -> dict:

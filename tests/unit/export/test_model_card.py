@@ -100,10 +100,14 @@ def test_without_scores_it_says_so(workdir, made, tmp_path):
     assert "None were measured" in (tmp_path / "README.md").read_text()
 
 
-def test_the_licence_of_imported_weights_is_carried_on(workdir, made):
+def test_the_licence_of_imported_weights_is_carried_on(workdir, made, tmp_path):
     assert card(workdir, made[1])["licence"] is None
-    (workdir.path / "import.json").write_text(json.dumps({"license": "CC-BY-4.0"}))
-    assert card(workdir, made[1])["licence"] == "CC-BY-4.0"
+    facts = {"format": "Marian", "from": "opus-mt-en-de", "licence": "CC-BY-4.0"}
+    (workdir.path / "import.json").write_text(json.dumps(facts))
+    made_card = card(workdir, made[1])
+    assert (made_card["licence"], made_card["imported"]) == ("CC-BY-4.0", facts)
+    write_model_card(tmp_path, made_card)
+    assert "imported from opus-mt-en-de (Marian)" in (tmp_path / "README.md").read_text()
 
 
 def test_what_smaller_weights_changed(workdir, made, tmp_path):
