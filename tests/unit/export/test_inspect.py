@@ -68,6 +68,18 @@ def test_the_walk_enters_functions_and_leaves_out_what_restores(good):
     assert not {"RestoreV2", "SaveV2", "MergeV2Checkpoints"} & ops.keys()
 
 
+def test_a_saved_model_of_tensorflow_1_restores_in_its_main_graph(tmp_path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 3])
+        y = tf.matmul(x, v1.get_variable("w", [3, 2]))
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, {"y": y})
+    report = inspect_saved_model(tmp_path / "m")
+    assert report.problems == () and report.sizes.parameters == 6
+    assert "MatMul" in report.ops and "RestoreV2" not in report.ops
+
+
 def test_the_report_goes_through_json(good):
     data = json.loads(json.dumps(inspect_saved_model(good).to_dict()))
     assert data["ok"] is True and data["oldest_server"] == "2.12.1"
