@@ -1,0 +1,43 @@
+"""Bring in a model trained elsewhere: Marian (OPUS-MT), Hugging Face's Marian, CTranslate2, Argos packages.
+
+WORKDIR then is like that of a model of our own: translate, evaluate, score, attention, export and train take it.
+"""
+
+import argparse
+
+from tf_transformer.pipelines import cli
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from", dest="path", required=True, metavar="PATH",
+        help="a folder with the model, Marian's .npz, or an .argosmodel",
+    )  # fmt: skip
+    parser.add_argument("--workdir", required=True, metavar="DIR", help="to write; must not be there")
+    parser.add_argument(
+        "--source-tokenizer", metavar="FILE", help="SentencePiece model, where it is not beside the weights"
+    )
+    parser.add_argument("--target-tokenizer", metavar="FILE", help="the target's, where it is another one")
+    parser.add_argument("--source-language", metavar="CODE", help="where the files do not say")
+    parser.add_argument("--target-language", metavar="CODE", help="where the files do not say")
+    parser.add_argument("--licence", "--license", help="of the model, where the files do not say; exports carry it on")
+
+
+def run(args: argparse.Namespace) -> int:
+    from tf_transformer.importing.importer import import_model
+
+    workdir = import_model(
+        args.path,
+        args.workdir,
+        source_tokenizer=args.source_tokenizer,
+        target_tokenizer=args.target_tokenizer,
+        languages=(args.source_language, args.target_language),
+        licence=args.licence,
+    )
+    print(f"{workdir.path}\nNext:\n  tf-transformer translate --workdir {workdir.path}")
+    print(f"  tf-transformer export --workdir {workdir.path} --output MODEL_BASE")
+    return 0
+
+
+if __name__ == "__main__":
+    cli.main_of("import")

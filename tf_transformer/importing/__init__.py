@@ -1,0 +1,1 @@
+"""Weights trained elsewhere: read, checked, and written as a work directory."""

@@ -1,0 +1,71 @@
+"""From a foreign model to ours: configuration, weights in our order of ids, tokenizers."""
+
+import dataclasses
+
+import numpy as np
+
+from tf_transformer.config import Config, ConfigError, ModelConfig
+from tf_transformer.importing.foreign_model import ForeignModel, ImportedModelError, Vocabulary
+from tf_transformer.importing.layer_weights import check_tensors
+from tf_transformer.importing.pieces import target_pieces, tokenizer
+from tf_transformer.importing.row_order import RowOrder
+from tf_transformer.text.tokenizer import TokenizerPair
+
+
+@dataclasses.dataclass(frozen=True)
+class ImportedModel:
+    """What a work directory is made of."""
+
+    config: Config
+    tensors: dict[str, np.ndarray]
+    tokenizers: TokenizerPair
+
+
+def assemble(foreign: ForeignModel) -> ImportedModel:
+    """Our model of a foreign one. The same numbers come out of it, at ids in our order."""
+    source_order = _order(foreign.source, foreign.source_table, "source")
+    target_order = _order(foreign.target, foreign.target_table, "target")
+    tables, tied = _tables(foreign, source_order, target_order)
+    bias = target_order.bias(foreign.output_bias)
+    tensors = foreign.layers | tables | ({} if bias is None else {"output_bias": bias})
+    check_tensors(tensors, foreign.format)
+    sizes = len(source_order.rows), len(target_order.rows)
+    try:
+        model = ModelConfig(
+            **foreign.architecture,
+            vocab_size=sizes[0],
+            target_vocab_size=None if sizes[0] == sizes[1] else sizes[1],
+            tied_embeddings=tied,
+            output_bias=bias is not None,
+        )
+    except ConfigError as error:
+        raise ImportedModelError(f"{foreign.format}: this model is none that we can build: {error}") from error
+    return ImportedModel(Config("imported", model), tensors, _tokenizers(foreign, source_order, target_order))
+
+
+def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:
+    if table.ndim != 2 or len(table) < len(vocabulary.tokens):
+        raise ImportedModelError(
+            f"The {side} vocabulary has {len(vocabulary.tokens):,} tokens, but the embedding has the shape "
+            f"{table.shape}: vocabulary and weights are of different models."
+        )
+    return RowOrder.of(vocabulary, len(table))
+
+
+def _tables(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrder) -> tuple[dict, str]:
+    """The embeddings under our names, equal ones once, and `tied_embeddings`."""
+    source = source_order.table(foreign.source_table)
+    target = target_order.table(foreign.target_table)
+    output = target_order.table(foreign.output_table)
+    if not np.array_equal(target, output):
+        tables = {"source_embedding/table": source, "target_embedding/table": target, "output_embedding/table": output}
+        return tables, "none"
+    if np.array_equal(source, target):
+        return {"source_embedding/table": source}, "all"
+    return {"source_embedding/table": source, "target_embedding/table": target}, "target"
+
+
+def _tokenizers(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrder) -> TokenizerPair:
+    source = tokenizer(foreign.source_pieces, foreign.source, source_order, "the source's SentencePiece model")
+    written = foreign.target_pieces or target_pieces(foreign.source_pieces, foreign.target)
+    return TokenizerPair(source, tokenizer(written, foreign.target, target_order, "the target's SentencePiece model"))
