@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="FILE", help="other sentences instead, one a line")
     parser.add_argument("--reference", metavar="FILE", help="their translations")
     parser.add_argument("--hypotheses", metavar="FILE", help="score these translations of them; no model is needed")
-    parser.add_argument("--target-language", metavar="CODE", help="for tokenization (default: the data's)")
+    parser.add_argument("--target-language", metavar="CODE", help="for tokenization (default: the model's)")
     parser.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's tokenizer (default: 13a, or the language's)")
     parser.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="resamplings; 0: none (default: 1000)")
     parser.add_argument("--name", help="of the record (default: made of the test set, the checkpoint and the search)")
@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return _score_hypotheses(args)
     sources, references = _test_set(args)
     model = load_text_model(args)
+    args.target_language = args.target_language or model.target_language
     evaluation = _evaluate(args, model, sources, references)
     identity = _identity(args, model)
     directory = _record_directory(args, identity)
@@ -67,7 +68,7 @@ def _score_hypotheses(args: argparse.Namespace) -> int:
     from tf_transformer.evaluation import corpus_scores
 
     hypotheses, references = lines_of_files(args.hypotheses, args.reference)
-    scores = corpus_scores(hypotheses, references, _target_language(args), args.tokenize, args.bootstrap)
+    scores = corpus_scores(hypotheses, references, args.target_language, args.tokenize, args.bootstrap)
     _print(args, {score.key: score.to_dict() for score in scores}, "\n".join(map(str, scores)))
     return 0
 
@@ -91,19 +92,11 @@ def _evaluate(args: argparse.Namespace, model, sources: list[str], references: l
             model,
             sources,
             references,
-            target_language=_target_language(args),
+            target_language=args.target_language,
             tokenizer=args.tokenize,
             bootstrap=args.bootstrap,
             done=progress.update,
         )
-
-
-def _target_language(args: argparse.Namespace) -> str | None:
-    if args.target_language or args.workdir is None:
-        return args.target_language
-    from tf_transformer.workdir import Workdir
-
-    return Workdir(args.workdir).dataset_info.get("target_language")
 
 
 def _identity(args: argparse.Namespace, model) -> dict:
@@ -149,7 +142,7 @@ def _commands(args: argparse.Namespace, identity: dict) -> list[list[str]]:
     scoring = "target_language tokenize bootstrap"
     flags = f"workdir saved_model split data source reference beam_size alpha {scoring}"
     again = [*words, "--hypotheses", "hypotheses.txt", "--reference", "reference.txt"]
-    again += _words(dict(vars(args), target_language=_target_language(args)), scoring)
+    again += _words(vars(args), scoring)
     words += _words(dict(vars(args), split=None if args.source else args.split), flags)
     if "checkpoint" in identity:
         words += ["--checkpoint", args.checkpoint or identity["checkpoint"]["name"]]

@@ -90,9 +90,10 @@ def _load_workdir(args: argparse.Namespace):
     config = decoding_config(args)
     from tf_transformer.decoding.text_model import LoadedModel
     from tf_transformer.decoding.translator import Translator
+    from tf_transformer.workdir import Workdir
 
     translator = Translator.from_workdir(args.workdir, args.checkpoint or "auto", **config.to_dict())
-    return LoadedModel(translator, str(args.workdir))
+    return LoadedModel(translator, str(args.workdir), Workdir(args.workdir).dataset_info.get("target_language"))
 
 
 def _add(parser: argparse.ArgumentParser, flags: dict) -> None:

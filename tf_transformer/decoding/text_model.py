@@ -1,5 +1,6 @@
 """A model of text, wherever it lives: a Translator in memory, or an exported SavedModel that needs nothing of ours."""
 
+import json
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -16,12 +17,14 @@ class LoadedModel:
 
     Attributes:
         name: what messages call it.
+        target_language: its code, where it is known.
         limit: translations that a text has at most.
     """
 
-    def __init__(self, translator, name: str = "The model"):
+    def __init__(self, translator, name: str = "The model", target_language: str | None = None):
         self._translator = translator
         self.name = name
+        self.target_language = target_language
         self.limit = translator.decoding.beam_size
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
@@ -55,6 +58,12 @@ class ExportedModel:
         # Kept: variables and tables live as long as the object that owns them.
         self._loaded = tf.saved_model.load(str(self.path))
         self.limit = self._signature("nbest").structured_outputs["translations"].shape[1]
+
+    @property
+    def target_language(self) -> str | None:
+        """What the model card says; None where there is none."""
+        card = self.path / "model.json"
+        return json.loads(card.read_bytes()).get("languages", {}).get("target") if card.is_file() else None
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
         # `serving_default` would be quicker, but does not tell which texts were cut.
