@@ -21,7 +21,8 @@ from tf_transformer.text.tokenizer import Tokenizer, TokenizerPair, save_tokeniz
 from tf_transformer.training.checkpoints import load_model_tensors
 from tf_transformer.workdir import Workdir
 
-QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
+# CTranslate2 writes bfloat16 only through PyTorch; it also makes it from float32 when it loads a model.
+QUANTIZATIONS = ("float32", "float16", "int16", "int8", "int8_float32", "int8_float16")
 
 UNKNOWN = "<unk>"
 
@@ -76,7 +77,10 @@ def write_ctranslate2(
 
 def _check(tensors: dict[str, np.ndarray], output: pathlib.Path, quantization: str | None) -> None:
     if quantization is not None and quantization not in QUANTIZATIONS:
-        raise ValueError(f"CTranslate2's quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}.")
+        raise ValueError(
+            f"CTranslate2's weights must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}. For others, export "
+            "float32 and name them as `compute_type` when the model is loaded."
+        )
     if output.exists():
         raise ValueError(f"{output} is there already; remove it or choose another output.")
     for name, tensor in tensors.items():

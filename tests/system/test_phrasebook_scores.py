@@ -44,7 +44,7 @@ def test_checkpoint_average_and_export_have_the_same_score(folder, capsys):
         ["--workdir", run],
         ["--workdir", run, "--checkpoint", "average"],
         ["--workdir", run, "--checkpoint", str(path)],
-        ["--saved-model", base, "--data", str(folder / "data"), "--target-language", "de"],
+        ["--saved-model", base, "--data", str(folder / "data")],
     )
     reports = []
     for model in models:

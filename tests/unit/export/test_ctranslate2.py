@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from toy_workdir import toy_tokenizers, toy_workdir
 
-from tf_transformer.export.ctranslate2 import export_ctranslate2, vocabulary
+from tf_transformer.export.ctranslate2 import QUANTIZATIONS, export_ctranslate2, vocabulary
 from tf_transformer.text.id_map import IdMap
 from tf_transformer.text.tokenizer import Tokenizer, load_tokenizers
 from tf_transformer.training.checkpoints import load_model_tensors, save_checkpoint
@@ -34,15 +34,16 @@ def test_the_directory_is_complete(workdir, tmp_path):
 def test_quantization_makes_it_smaller(workdir, tmp_path):
     sizes = {
         kind: (export_ctranslate2(workdir, tmp_path / str(kind), quantization=kind) / "model.bin").stat().st_size
-        for kind in (None, "float32", "float16")
+        for kind in (None, *QUANTIZATIONS)
     }
     assert sizes[None] == sizes["float32"]
     assert sizes["float16"] < 0.6 * sizes["float32"]
+    assert sizes["int8_float16"] < sizes["int8"] < sizes["int16"] < sizes["float32"]
 
 
 def test_an_unknown_quantization_is_refused_before_anything_is_written(workdir, tmp_path):
-    with pytest.raises(ValueError, match=r"one of float32.*not 'int4'"):
-        export_ctranslate2(workdir, tmp_path / "toy", quantization="int4")
+    with pytest.raises(ValueError, match=r"one of float32.*not 'bfloat16'.*compute_type"):
+        export_ctranslate2(workdir, tmp_path / "toy", quantization="bfloat16")
     assert list(tmp_path.iterdir()) == []
 
 
