@@ -78,7 +78,7 @@ def write_ctranslate2(
 def _check(tensors: dict[str, np.ndarray], output: pathlib.Path, quantization: str | None) -> None:
     if quantization is not None and quantization not in QUANTIZATIONS:
         raise ValueError(
-            f"CTranslate2's weights must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}. For others, export "
+            f"CTranslate2's weights must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}. For others export "
             "float32 and name them as `compute_type` when the model is loaded."
         )
     if output.exists():
