@@ -46,8 +46,9 @@ class Candidate:
         self.decoding, self.n_best = _search_of(workdir, decoding)
         full = load_model_tensors(checkpoint)
         kept = rounded(full, weights, str(checkpoint))
-        # The policy of this process, or of the training, says nothing about servers.
-        self.model = Transformer(workdir.config.model, dtype="float32")
+        # Neither the policy of this process or of the training nor its GPU says anything about servers.
+        with tf.device("/CPU:0"):
+            self.model = Transformer(workdir.config.model, dtype="float32")
         self._variables = named_variables(self.model)
         assign_tensors(self._variables, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)

@@ -13,7 +13,7 @@ With TensorFlow Serving {oldest_server} or later; `MODEL_BASE` is the folder abo
 In Python, with `tensorflow` and `tensorflow-text`:
 
     import tensorflow as tf
-    import tensorflow_text  # without it, loading fails: "Op type not registered 'SentencepieceOp'"
+    import tensorflow_text  # without it, loading fails: "Op type not registered 'Sentencepiece…'"
 
     model = tf.saved_model.load("this folder")
     model.signatures["serving_default"](text=tf.constant(["…"]))["translation"]

@@ -53,6 +53,8 @@ def export_saved_model(
     """
     workdir = workdir if isinstance(workdir, Workdir) else Workdir(workdir)
     base = pathlib.Path(output)
+    if (base / "saved_model.pb").exists():
+        raise ValueError(f"{base} is a SavedModel itself; give the folder above it, which holds the versions.")
     candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding)
     with publishing.beside(base) as place:
         return _publish(candidate, place, base)

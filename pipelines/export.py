@@ -10,24 +10,27 @@ With --format ctranslate2 the output is a directory for CTranslate2 instead, whi
 import argparse
 
 from tf_transformer.pipelines import cli
+from tf_transformer.pipelines.model_arguments import add_decoding_arguments, decoding_settings
 
 _SEARCH = {
-    "beam_size": (int, "hypotheses kept alive; 1 is greedy search"),
-    "alpha": (float, "of the length penalty ((5 + length) / 6) ** alpha"),
-    "max_source_length": (int, "tokens of a source; longer ones are cut and flagged"),
-    "max_extra_length": (int, "tokens that an output may have more than its source"),
-    "n_best": (int, "translations in the signature nbest (default: all beams)"),
+    "max_source_length": "tokens of a source; longer ones are cut and flagged",
+    "max_extra_length": "tokens that an output may have more than its source",
+    "n_best": "translations in the signature nbest (default: all beams)",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workdir", required=True, help="the directory that `train` wrote")
+    parser.add_argument("--workdir", required=True, metavar="DIR", help="what `train` wrote")
     parser.add_argument("--output", required=True, metavar="MODEL_BASE", help="gets a directory named 1, 2, 3 …")
     parser.add_argument(
-        "--checkpoint", default="auto", help="auto (the average, else the best, else the latest), or a name, or a path"
+        "--checkpoint",
+        default="auto",
+        metavar="NAME",
+        help="average, best, latest, step-XXXXXXXX or a path (default: the first of these that is there)",
     )
-    for name, (kind, summary) in _SEARCH.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=summary)
+    add_decoding_arguments(parser)
+    for name, summary in _SEARCH.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=summary)
     parser.add_argument(
         "--weights", default="float32", metavar="TYPE", help="float32; float16 or bfloat16 halve the files"
     )
@@ -35,22 +38,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    search = {name: value for name in _SEARCH if (value := getattr(args, name)) is not None}
+    given = {name: getattr(args, name) for name in _SEARCH}
+    settings = decoding_settings(args) + [f"decoding.{name}={n}" for name, n in given.items() if n is not None]
     if args.format == "ctranslate2":
-        print(_export_ctranslate2(args, search))
-        return 0
-    from tf_transformer.export.saved_model import export_saved_model
-
-    print(export_saved_model(args.workdir, args.output, args.checkpoint, args.weights, **search).path)
+        print(_export_ctranslate2(args, settings))
+    else:
+        print(_export_saved_model(args, settings))
     return 0
 
 
-def _export_ctranslate2(args: argparse.Namespace, search: dict):
+def _export_saved_model(args: argparse.Namespace, settings: list[str]):
+    from tf_transformer.export.saved_model import export_saved_model
+    from tf_transformer.workdir import Workdir
+
+    workdir = Workdir(args.workdir)
+    decoding = workdir.config.override(settings).decoding
+    names = [setting.partition("=")[0].strip().removeprefix("decoding.") for setting in settings]
+    search = {name: getattr(decoding, name) for name in names}
+    return export_saved_model(workdir, args.output, args.checkpoint, args.weights, **search).path
+
+
+def _export_ctranslate2(args: argparse.Namespace, settings: list[str]):
     from tf_transformer.export.ctranslate2 import export_ctranslate2
 
-    if search:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in search)
-        raise ValueError(f"CTranslate2 takes the options of the search when it translates; leave out {flags}.")
+    if settings:
+        raise ValueError(
+            f"CTranslate2 takes the options of the search when it translates: {settings[0]} cannot be part of the "
+            "export. Leave it out."
+        )
     return export_ctranslate2(args.workdir, args.output, args.checkpoint, args.weights)
 
 

@@ -110,8 +110,8 @@ def test_without_tensorflow_text_loading_fails_as_the_card_says(version):
     script = f"import tensorflow as tf; tf.saved_model.load({str(version)!r})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode != 0
-    assert "Op type not registered 'SentencepieceOp'" in done.stderr
-    assert "Op type not registered 'SentencepieceOp'" in (version / "README.md").read_text()
+    assert "Op type not registered 'Sentencepiece" in done.stderr
+    assert "Op type not registered 'Sentencepiece" in (version / "README.md").read_text()
 
 
 def test_nothing_but_the_weights_and_the_search_is_stored(version, candidate):
@@ -193,17 +193,29 @@ def test_weights_that_are_not_finite_are_refused_before_anything_is_written(work
     assert not base.exists()
 
 
-def test_the_graph_is_float32_whatever_the_policy(candidate):
+def test_the_graph_is_float32_for_any_device_whatever_the_policy(candidate):
     for function in candidate.signatures.values():
         graph = function.graph.as_graph_def()
         nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
         types = {value.type for node in nodes for value in node.attr.values()}
         assert not types & {tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum}
+        assert {node.device for node in nodes} == {""}
 
 
 def test_more_results_than_beams_are_refused(workdir, tmp_path):
     with pytest.raises(ValueError, match=r"decoding\.n_best must be at most decoding\.beam_size = 2, not 3"):
         export_saved_model(workdir, tmp_path / "base", beam_size=2, n_best=3)
+
+
+def test_a_version_is_no_place_for_versions(workdir, version):
+    with pytest.raises(ValueError, match="is a SavedModel itself; give the folder above it"):
+        export_saved_model(workdir, version)
+
+
+def test_the_search_is_no_part_of_ctranslate2(workdir, tmp_path, capsys):
+    flags = ["--workdir", str(workdir.path), "--output", str(tmp_path / "ct2"), "--format", "ctranslate2"]
+    assert cli.main(["export", *flags, "--beam-size", "5"]) == 1
+    assert "decoding.beam_size=5 cannot be part of the export" in capsys.readouterr().err
 
 
 @pytest.mark.slow
