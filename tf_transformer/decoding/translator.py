@@ -1,6 +1,7 @@
 """The one translator that `translate`, `evaluate`, the export and Python share: strings in, strings out."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable
 
@@ -42,7 +43,8 @@ class Translator(tf.Module):
         self.decoding = decoding or DecodingConfig()
         self.model = model
         self.source_tokenizer, self.target_tokenizer = tokenizers.source, tokenizers.target
-        self._functions: dict[tuple[str, int], Callable] = {}
+        # Not a dictionary: TensorFlow would follow it and write the functions into every export.
+        self._function = functools.cache(self._traced_function)
 
     @classmethod
     def from_workdir(cls, path: str | os.PathLike, checkpoint: str | os.PathLike = "auto", **decoding) -> "Translator":
@@ -175,13 +177,9 @@ class Translator(tf.Module):
         function = self._function(name, len(columns))
         return in_batches(lambda *batch: rows(function(*map(tf.constant, batch))), *columns.values())
 
-    def _function(self, name: str, inputs: int) -> Callable:
+    def _traced_function(self, name: str, inputs: int) -> Callable:
         """A graph method as a TensorFlow function that is traced once, whatever the shapes."""
-        if (name, inputs) not in self._functions:
-            self._functions[name, inputs] = tf.function(
-                getattr(self, name), input_signature=[TEXT] * inputs, autograph=False
-            )
-        return self._functions[name, inputs]
+        return tf.function(getattr(self, name), input_signature=[TEXT] * inputs, autograph=False)
 
 
 def _given(**arguments) -> dict:

@@ -106,6 +106,11 @@ def test_any_number_of_rows_is_one_trace(translator):
     assert function.experimental_get_tracing_count() == 1
 
 
+def test_it_can_be_saved_after_it_was_used(translator, tmp_path):
+    translator(["a dog."])
+    tf.train.Checkpoint(translator=translator).write(str(tmp_path / "saved"))
+
+
 def test_ranks_other_than_one_are_refused(translator):
     for text in ("a dog.", [["a dog."]]):
         with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="not compatible with expected shape"):
