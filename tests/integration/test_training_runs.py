@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import subprocess
 import time
 
 import numpy as np
@@ -80,6 +81,22 @@ def test_killed_at_a_random_moment_it_ends_in_the_same_weights(data, undisturbed
     assert not [path.name for path in (tmp_path / "run" / "checkpoints").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.slow
+def test_killed_at_twenty_random_moments_it_ends_in_the_same_weights(data, undisturbed, tmp_path):
+    """At any moment: while TensorFlow loads, compiles, trains, writes, or has just begun again."""
+    random = np.random.default_rng()
+    for _ in range(20):
+        process = start_training(data, tmp_path / "run")
+        try:
+            process.wait(timeout=random.uniform(3, 25))
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.communicate()
+    assert train(data, tmp_path / "run", toy_config()).step == 24
+    check_same_end(tmp_path / "run", undisturbed)
+
+
+@pytest.mark.slow
 def test_sigterm_saves_and_the_exit_code_says_so(data, undisturbed, tmp_path):
     process = start_training(data, tmp_path / "run", "--set", "training.max_steps=100000")
     wait_for_checkpoint(process, tmp_path / "run", 5)
@@ -114,6 +131,7 @@ def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(data, undisturbed,
     assert "tok:13a" in events[-1]["signature"]
 
 
+@pytest.mark.slow
 def test_two_replicas_run_the_whole_job(data, undisturbed, tmp_path):
     settings = ["training.max_steps=10", "training.accumulation_steps=2"]
     train(data, tmp_path / "run", toy_config(*settings, "model.dropout=0.0"), "mirrored", replicas=2)
@@ -122,6 +140,7 @@ def test_two_replicas_run_the_whole_job(data, undisturbed, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_packed_batches_train_too(data, tmp_path):
     result = train(data, tmp_path / "run", toy_config("training.batching=pack", "training.max_steps=10"))
     assert result.step == 10 and result.best_perplexity < 1000
@@ -147,6 +166,7 @@ def test_a_run_that_diverges_stops_and_says_so(data, tmp_path, capsys):
     assert "not finite in 3 steps in a row" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_early_stopping_ends_a_run_that_no_longer_improves(data, tmp_path):
     settings = ["training.learning_rate_scale=1e-9", "training.early_stopping=2", "training.validation_steps=2"]
     result = train(data, tmp_path / "run", toy_config(*settings))
@@ -164,6 +184,7 @@ def test_out_of_memory_shows_at_once_and_comes_with_advice(data, tmp_path, monke
         train(data, tmp_path / "run", toy_config())
 
 
+@pytest.mark.slow
 def test_a_moving_average_is_saved_as_the_model_and_resumed(data, tmp_path):
     settings = ["training.ema_decay=0.9", "training.max_steps=10"]
     train(data, tmp_path / "whole", toy_config(*settings))

@@ -30,7 +30,7 @@ class BatchGradients:
         self._smoothing = label_smoothing
         self._seeds = DropoutSeeds(model, seed)
         self._parts = parts
-        self._part = tf.function(self._of_part, jit_compile=True) if xla else self._of_part
+        self._part = tf.function(self._of_part, jit_compile=True, autograph=False) if xla else self._of_part
 
     def __call__(self, batch: dict[str, tf.Tensor], scale, step, first_part) -> tuple[LossSums, Gradients]:
         """Sums over the batch and the gradients of scale · loss.

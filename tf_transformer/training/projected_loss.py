@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_transformer.training.losses import LossSums
 
-CHUNK_TOKENS = 2048
+CHUNK_TOKENS = 1024
 
 
 class ProjectedLoss(NamedTuple):

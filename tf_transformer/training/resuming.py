@@ -31,10 +31,21 @@ class ChangedRunError(ValueError):
     """A run that cannot go on because something it is made of has changed."""
 
 
-def check_config(saved: Config, given: Config, workdir) -> None:
-    """Refuses fields that a run cannot change; tells which others have."""
+def has_begun(dataset_info: dict) -> bool:
+    """Whether a work directory has seen training data. One that `import` wrote has not, until it is trained on."""
+    return "splits" in dataset_info
+
+
+def check_config(saved: Config, given: Config, workdir, begun: bool = True) -> None:
+    """Refuses fields that a run cannot change; tells which others have.
+
+    Args:
+        begun: False: nothing was trained yet, so that only what the weights depend on is fixed.
+    """
     changes = _changes(saved, given)
     refused = [text for field, text in changes.items() if field not in MAY_CHANGE]
+    if not begun:
+        refused = [text for field, text in changes.items() if field.startswith("model.") and "dropout" not in field]
     if refused:
         raise ChangedRunError(
             f"{workdir} was begun with another configuration: {'; '.join(refused)}. Give the same settings as then, "
@@ -53,7 +64,7 @@ def check_dataset(saved: dict, given: dict, workdir, data) -> None:
             f"is {vocabulary[1]}. Give the data it was begun with, or another --workdir."
         )
     shards = [_content(info) for info in (saved, given)]
-    if shards[0] != shards[1]:
+    if has_begun(saved) and shards[0] != shards[1]:
         raise ChangedRunError(
             f"{workdir} was begun with other training data than {data} holds: splits.train differs. Give the data it "
             "was begun with, or another --workdir."

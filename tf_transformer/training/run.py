@@ -23,7 +23,7 @@ from tf_transformer.training.model_weights import named_variables
 from tf_transformer.training.moving_average import MovingAverage
 from tf_transformer.training.preflight import preflight
 from tf_transformer.training.progress_line import ProgressLine, duration
-from tf_transformer.training.resuming import check_config, check_dataset
+from tf_transformer.training.resuming import check_config, check_dataset, has_begun
 from tf_transformer.training.run_lock import RunLock
 from tf_transformer.training.run_log import RunLog
 from tf_transformer.training.run_reports import RunReports
@@ -37,7 +37,7 @@ from tf_transformer.training.train_step import TrainStep
 from tf_transformer.training.trainer import Trainer
 from tf_transformer.training.validation import Validation
 from tf_transformer.training.worker_watch import WorkerWatch, lost_worker_message
-from tf_transformer.workdir import CONFIG, Workdir, write_config
+from tf_transformer.workdir import CONFIG, Workdir, write_config, write_dataset_info
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def train(
             checkpoints.remove_leftovers(pathlib.Path(workdir) / "checkpoints")
         stop = stack.enter_context(StopRequest())
         prepared = PreparedDataset(data)
-        directory = open_workdir(workdir, with_vocabulary(config, prepared.tokenizers), prepared, worker)
+        directory = open_workdir(workdir, config, prepared, worker)
         ended, state = _Run(directory, prepared, strategy, worker, worker_timeout).run(stop)
     result = TrainingResult(ended, stop.signal, state.counters.step, state.best_perplexity, time.monotonic() - begun)
     logger.info("%s", _summary(result, directory))
@@ -114,19 +114,35 @@ def with_vocabulary(config: Config, tokenizers) -> Config:
     return dataclasses.replace(config, model=model)
 
 
+def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
+    """The configuration with the vocabulary and the special ids of a work directory with the same tokenizers.
+
+    An imported model's two tokenizers may share one vocabulary, which `with_vocabulary` cannot see.
+    """
+    fields = ["vocab_size", "target_vocab_size", "pad_id", "start_id", "end_id"]
+    if config.model.tied_embeddings == "all" and saved.model.tied_embeddings != "none" and not tokenizers.shared:
+        fields.append("tied_embeddings")
+    same = {field: getattr(saved.model, field) for field in fields}
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, **same))
+
+
 def open_workdir(path: str | os.PathLike, config: Config, prepared: PreparedDataset, worker: Worker) -> Workdir:
-    """The work directory of a new run, or of one that may go on with this configuration and data."""
+    """The work directory of a new run, of one that may go on with this configuration and data, or of `import`."""
     path = pathlib.Path(path)
+    # Where the data is, for `evaluate` to find its test set.
+    info = prepared.info | {"directory": str(prepared.path.resolve())}
     if (path / CONFIG).is_file():
         saved = Workdir(path)
-        check_config(saved.config, config, path)
+        begun = has_begun(saved.dataset_info)
         check_dataset(saved.dataset_info, prepared.info, path, prepared.path)
+        config = with_vocabulary_of(config, saved.config, prepared.tokenizers)
+        check_config(saved.config, config, path, begun)
         if worker.is_chief:
             write_config(path, config)
+            if not begun:
+                write_dataset_info(path, saved.dataset_info | info)
     elif worker.is_chief:
-        # Where the data is, for `evaluate` to find its test set.
-        info = prepared.info | {"directory": str(prepared.path.resolve())}
-        return Workdir.create(path, config, prepared.tokenizers, info)
+        return Workdir.create(path, with_vocabulary(config, prepared.tokenizers), prepared.tokenizers, info)
     else:
         _wait_for(path / CONFIG)
     return Workdir(path)
@@ -198,10 +214,18 @@ class _Run:
         """Goes to the newest whole checkpoint. Returns its step, or None at the beginning of a run."""
         path = checkpoints.latest_intact(self._directory.checkpoints, resumable=True)
         if path is None:
+            self._begin(state)
             return None
         state.restore(path)
         logger.info("Going on from %s.", path)
         return state.counters.step
+
+    def _begin(self, state: RunState) -> None:
+        """Starts from imported weights, where the directory was made by `import`."""
+        path = checkpoints.latest_intact(self._directory.checkpoints)
+        if path is not None:
+            state.begin_with(path)
+            logger.info("Starting from the weights of %s.", path)
 
     def _groups(self, position: dict) -> BatchGroups:
         batches = self._stream.batches(position, self._worker.index, self._worker.count)

@@ -70,6 +70,12 @@ class RunState:
         self.best_perplexity = info["best_perplexity"]
         self.stale_validations = info["stale_validations"]
 
+    def begin_with(self, path: str | os.PathLike) -> None:
+        """Takes the weights of a checkpoint of the model alone; all else stays as at the beginning of a run."""
+        assign_tensors(named_variables(self.model), checkpoints.load_model_tensors(path), str(path))
+        if self.average is not None:
+            self.average.restart()
+
     def serving_weights(self):
         """A context in which the model has the weights it is validated and used with."""
         return contextlib.nullcontext() if self.average is None else self.average.in_place()

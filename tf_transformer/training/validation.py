@@ -38,7 +38,7 @@ class Validation:
         self, strategy: tf.distribute.Strategy, gradients: BatchGradients, batches: Callable[[], Iterable[Batch]]
     ):
         self._strategy, self._gradients, self._batches = strategy, gradients, batches
-        self._sums = tf.function(self._all_sums, reduce_retracing=True)
+        self._sums = tf.function(self._all_sums, reduce_retracing=True, autograph=False)
 
     def __call__(self) -> ValidationLoss:
         totals = [0.0, 0.0, 0.0]

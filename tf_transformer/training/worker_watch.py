@@ -1,6 +1,5 @@
 """A watch over calls that need all workers: a worker that is gone ends the others with a message, not a wait."""
 
-import logging
 import os
 import sys
 import threading
@@ -9,7 +8,8 @@ import time
 LOST_WORKER = 76
 """Exit code where another worker no longer answers."""
 
-logger = logging.getLogger(__name__)
+FIRST_CALL = 5
+"""The first call may take this many times the limit: workers compile for different lengths of time."""
 
 
 class WorkerWatch:
@@ -24,23 +24,24 @@ class WorkerWatch:
 
     def __init__(self, seconds: float):
         self.seconds = seconds
-        self._since: float | None = None
+        self._until: float | None = None
+        self._warm = False
         self._thread = threading.Thread(target=self._watch, daemon=True, name="worker watch")
         self._thread.start()
 
     def __enter__(self) -> "WorkerWatch":
-        self._since = time.monotonic()
+        self._until = time.monotonic() + self.seconds * (1 if self._warm else FIRST_CALL)
         return self
 
     def __exit__(self, *_) -> None:
-        self._since = None
+        self._until, self._warm = None, True
 
     def _watch(self) -> None:
         while True:
             time.sleep(min(1.0, self.seconds / 4))
-            since = self._since
-            if since is not None and time.monotonic() - since > self.seconds:
-                sys.stderr.write(f"\n{lost_worker_message(f'no answer for {self.seconds:.0f} s')}\n")
+            until = self._until
+            if until is not None and time.monotonic() > until:
+                sys.stderr.write(f"\n{lost_worker_message('no answer in time, see --worker-timeout')}\n")
                 sys.stderr.flush()
                 os._exit(LOST_WORKER)
 

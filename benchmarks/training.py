@@ -1,0 +1,146 @@
+"""Speed of a training step of ours beside the peers, and beside its own matrix products, in one run.
+
+    python -m benchmarks.training --peers DIR --peer-envs DIR --json
+
+`--peers` is the folder of the peers' scripts, `--peer-envs` that of their virtual environments; a peer that is not
+there is left out with a note. Rounds of ours and theirs alternate, ratios are taken within a round, and the median of
+the rounds counts. The base size is 37,000 words and 64 × 32 tokens; the small one 8,000 words, 4 layers of 128, inner
+width 256, 128 × 16 tokens. Figures are target tokens a second. `small_…` are those of the small size.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+PEERS = {"pytorch": ("torch", "pytorch_peer.py"), "opennmt-tf": ("opennmt", "opennmt_tf_peer.py")}
+SIZES = {
+    "base": {"vocab": 37000, "layers": 6, "width": 512, "heads": 8, "inner": 2048, "batch": 64, "length": 32},
+    "small": {"vocab": 8000, "layers": 4, "width": 128, "heads": 8, "inner": 256, "batch": 128, "length": 16},
+}
+ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
+
+
+def main() -> None:
+    args = _parse()
+    if args.child:
+        print(json.dumps(measure_ours(args.child, SIZES[args.size[0]], args.repeat)))
+        return
+    figures = {}
+    for size in args.size:
+        prefix = "" if size == "base" else f"{size}_"
+        figures |= {prefix + name: value for name, value in compare(size, args).items()}
+    print(json.dumps(figures) if args.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", type=pathlib.Path, help="folder of the peers' scripts")
+    parser.add_argument("--peer-envs", type=pathlib.Path, help="folder of their virtual environments")
+    parser.add_argument("--size", nargs="+", choices=sorted(SIZES), default=["base", "small"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=5, help="steps a round; twice as many of the small size")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", choices=["step", "xla", "products"], help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def compare(size: str, args: argparse.Namespace) -> dict[str, float]:
+    """Medians over the rounds: tokens a second of each, and the ratios within a round."""
+    repeat = args.repeat * (2 if size == "small" else 1)
+    rounds: list[dict[str, float]] = []
+    for _ in range(args.rounds):
+        speeds = {name: _ours(name, size, repeat) for name in ("step", "xla", "products")}
+        rounds.append(speeds | {name: speed for name in PEERS if (speed := _peer(name, size, repeat, args))})
+    figures = {"tokens_per_second": "step", "xla_tokens_per_second": "xla", "products_tokens_per_second": "products"}
+    figures = {name: _median(rounds, key) for name, key in figures.items()}
+    figures["share_of_products"] = _median_ratio(rounds, "products")
+    for name in PEERS:
+        if all(name in speeds for speeds in rounds):
+            figures[f"{name}_tokens_per_second"] = _median(rounds, name)
+            figures[f"ratio_{name}"] = _median_ratio(rounds, name)
+    return figures
+
+
+def _median(rounds: list[dict[str, float]], key: str) -> float:
+    return round(statistics.median(speeds[key] for speeds in rounds), 1)
+
+
+def _median_ratio(rounds: list[dict[str, float]], key: str) -> float:
+    return round(statistics.median(speeds["step"] / speeds[key] for speeds in rounds), 3)
+
+
+def _ours(what: str, size: str, repeat: int) -> float:
+    """A process of its own, as each peer has one."""
+    command = [sys.executable, "-m", "benchmarks.training", "--child", what, "--size", size, "--repeat", str(repeat)]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, env=ENVIRONMENT).stdout)
+
+
+def _peer(name: str, size: str, repeat: int, args: argparse.Namespace) -> float | None:
+    """Tokens a second of a peer, or None where it is not installed."""
+    environment, script = PEERS[name]
+    python = args.peer_envs and args.peer_envs / environment / "bin" / "python"
+    if not args.peers or not python or not python.exists() or not (args.peers / script).exists():
+        print(f"{name} is left out: give --peers and --peer-envs.", file=sys.stderr)
+        return None
+    sizes = SIZES[size]
+    flags = [f"--{flag}={sizes[flag]}" for flag in ("vocab", "layers", "width", "heads", "inner")]
+    flags += [f"--train-batch={sizes['batch']}", f"--train-length={sizes['length']}", f"--repeat={repeat}"]
+    command = [str(python), str(args.peers / script), "--only", "train", *flags]
+    output = subprocess.run(command, capture_output=True, check=True, text=True, env=ENVIRONMENT).stdout
+    return json.loads(output.strip().splitlines()[-1])["tokens_per_second"]
+
+
+def measure_ours(what: str, size: dict[str, int], repeat: int) -> float:
+    """Target tokens a second of the median of `repeat` steps, after two that do not count."""
+    if what == "products":
+        from benchmarks.matrix_products import all_products
+
+        work = all_products(size)
+    else:
+        work = training_step(size, xla=what == "xla")
+    times = []
+    for _ in range(repeat + 2):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return size["batch"] * size["length"] / statistics.median(times[2:])
+
+
+def training_step(size: dict[str, int], xla: bool):
+    """One step of the loop that `train` runs: dropout and label smoothing 0.1, Adam, gradient norm."""
+    import numpy as np
+    import tensorflow as tf
+
+    from tf_transformer.config import ModelConfig, TrainingConfig
+    from tf_transformer.model import Transformer
+    from tf_transformer.training.adam import Adam
+    from tf_transformer.training.counters import Counters
+    from tf_transformer.training.gradients import BatchGradients
+    from tf_transformer.training.model_weights import named_variables
+    from tf_transformer.training.schedules import NoamSchedule
+    from tf_transformer.training.train_step import TrainStep
+
+    depth = size["width"] // size["heads"]
+    config = TrainingConfig(xla=xla)
+    model = Transformer(
+        ModelConfig(
+            vocab_size=size["vocab"], num_layers=size["layers"], model_dim=size["width"], key_dim=depth,
+            value_dim=depth, num_heads=size["heads"], feed_forward_dim=size["inner"],
+        )
+    )  # fmt: skip
+    adam = Adam(named_variables(model), config.beta1, config.beta2, config.epsilon)
+    gradients = BatchGradients(model, config.label_smoothing, config.seed, xla=xla)
+    step = TrainStep(tf.distribute.get_strategy(), gradients, adam, None, NoamSchedule(size["width"]), config)
+    random = np.random.default_rng(0)
+    shape = (size["batch"], size["length"])
+    batch = {name: random.integers(4, size["vocab"], shape, dtype=np.int32) for name in ("source", "target", "labels")}
+    return lambda: step([batch], Counters.start(config.precision))
+
+
+if __name__ == "__main__":
+    main()

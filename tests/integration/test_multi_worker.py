@@ -1,0 +1,105 @@
+"""Two workers as two processes on loopback: they train together, and the loss of one ends the other."""
+
+import json
+import signal
+import socket
+import time
+
+import numpy as np
+import pytest
+from toy_data import start_training, toy_config, toy_data
+
+from tf_transformer.training import checkpoints
+from tf_transformer.training.run import train
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = ("--set", "model.dropout=0.0", "--strategy", "multi-worker")
+LOST_WORKER = 76
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return toy_data(tmp_path_factory.mktemp("corpus"))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def start_workers(data, workdir, *more: str):
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    return [
+        start_training(
+            data, workdir, *SETTINGS, *more,
+            TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}),
+        )
+        for index in range(2)
+    ]  # fmt: skip
+
+
+def end(workers) -> None:
+    for worker in workers:
+        worker.kill()
+        worker.communicate()
+
+
+def test_two_workers_train_like_one(data, tmp_path):
+    workers = start_workers(data, tmp_path / "pair", "--set", "training.max_steps=10")
+    try:
+        messages = [worker.communicate(timeout=400)[1] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0, 0], "\n".join(messages)
+    finally:
+        end(workers)
+    assert "2 replicas of 2 workers" in messages[0] and "step 10: validation perplexity" in messages[0]
+    assert "validation perplexity" not in messages[1].replace("best validation perplexity", "")
+    train(data, tmp_path / "one", toy_config("model.dropout=0.0", "training.max_steps=10"))
+    pair, one = (checkpoints.latest_intact(tmp_path / name / "checkpoints") for name in ("pair", "one"))
+    assert pair.name == one.name == "step-00000010"
+    infos = [checkpoints.read_info(path) for path in (pair, one)]
+    assert infos[0]["position"] == infos[1]["position"]
+    assert infos[0]["best_perplexity"] == pytest.approx(infos[1]["best_perplexity"], rel=1e-3)
+    ours, theirs = checkpoints.load_model_tensors(pair), checkpoints.load_model_tensors(one)
+    # Adam makes whole steps of what is rounding in the keys' biases: there and only there the runs may differ.
+    for name in ours:
+        if not name.endswith("key/bias"):
+            np.testing.assert_allclose(np.median(np.abs(ours[name] - theirs[name])), 0, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_worker_ends_the_other_with_a_message(data, tmp_path, how):
+    settings = ("--set", "training.max_steps=1000000", "--worker-timeout", "60")
+    workers = start_workers(data, tmp_path / "pair", *settings)
+    try:
+        until = time.monotonic() + 400
+        while not (tmp_path / "pair" / "checkpoints" / "step-00000005").is_dir():
+            assert all(worker.poll() is None for worker in workers), workers[0].communicate()[1]
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        workers[1].send_signal(how)
+        _, messages = workers[0].communicate(timeout=180)
+        assert workers[0].returncode == LOST_WORKER, messages
+        assert "A worker was lost" in messages and "the same command" in messages
+    finally:
+        end(workers)
+    assert checkpoints.latest_intact(tmp_path / "pair" / "checkpoints") is not None
+
+
+def test_sigterm_to_one_worker_stops_both(data, tmp_path):
+    workers = start_workers(data, tmp_path / "pair", "--set", "training.max_steps=1000000")
+    try:
+        until = time.monotonic() + 400
+        while not (tmp_path / "pair" / "checkpoints" / "step-00000005").is_dir():
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        workers[1].send_signal(signal.SIGTERM)
+        messages = [worker.communicate(timeout=180)[1] for worker in workers]
+        assert [worker.returncode for worker in workers] == [75, 75], "\n".join(messages)
+    finally:
+        end(workers)
