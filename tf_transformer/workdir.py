@@ -47,7 +47,7 @@ class Workdir:
         path = pathlib.Path(path)
         path.mkdir(parents=True, exist_ok=True)
         save_tokenizers(tokenizers, path)
-        _write(path / DATASET, dataset_info)
+        write_dataset_info(path, dataset_info)
         write_config(path, config)
         return cls(path)
 
@@ -136,6 +136,11 @@ class Workdir:
 def write_config(path: str | os.PathLike, config: Config) -> None:
     """Writes config.json of a work directory: the configuration and the versions it is run with."""
     _write(pathlib.Path(path) / CONFIG, {**config.to_dict(), "versions": package_versions()})
+
+
+def write_dataset_info(path: str | os.PathLike, info: dict) -> None:
+    """Writes dataset.json of a work directory."""
+    _write(pathlib.Path(path) / DATASET, info)
 
 
 def package_versions() -> dict[str, str]:

@@ -131,7 +131,10 @@ class CTranslate2Layers:
         """Values without the zeros behind each head, as narrow as in the first layer."""
         kernel, bias = found["output"]
         heads = kernel.reshape(self._heads, width, -1)
-        self._value_dim = self._value_dim or int(np.flatnonzero(heads.any(axis=(0, 2))).max(initial=width - 1) + 1)
+        if not self._value_dim:
+            values = found["value"][0].reshape(-1, self._heads, width)
+            used = np.flatnonzero(heads.any(axis=(0, 2)) | values.any(axis=(0, 1)))
+            self._value_dim = int(used.max()) + 1 if used.size else width
         narrow = self._narrowed(found["value"], self._value_dim)
         if narrow is None or heads[:, self._value_dim :].any():
             raise self.error("heads whose values differ in width between layers")

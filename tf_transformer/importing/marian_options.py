@@ -68,6 +68,8 @@ class MarianOptions:
             raise ImportedModelError(f"{file}: transformer-decoder-dim-ffn is {decoder_dim}, the encoder's {dim}.")
         depths = {stack: _number(values, f"{stack[:3]}-depth", 1, MAX_LAYERS, file) for stack in ("encoder", "decoder")}
         heads = _number(values, "transformer-heads", 8, 1024, file)
+        if not heads:
+            raise ImportedModelError(f"{file}: Marian's option transformer-heads must be above 0.")
         return cls(depths, heads, dim, values.get("transformer-ffn-activation", "swish"))
 
     def architecture(self, dim: int) -> dict:

@@ -1,0 +1,143 @@
+"""Toy models in the formats of others, written from known weights of ours."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import safetensors.numpy
+import yaml
+from toy_workdir import randomize, toy_tokenizers
+
+from tf_transformer.config import ModelConfig
+from tf_transformer.importing.row_order import NEVER
+from tf_transformer.model import Transformer
+from tf_transformer.training.model_weights import assign_tensors, model_tensors, named_variables
+
+PAD, UNKNOWN, START, END = range(4)
+TOY_MARIAN = ModelConfig(
+    num_layers=2,
+    num_decoder_layers=3,
+    model_dim=26,
+    feed_forward_dim=37,
+    num_heads=13,
+    key_dim=2,
+    value_dim=2,
+    activation="swish",
+    output_bias=True,
+)
+_HUGGING_FACE = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
+_HUGGING_FACE |= {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+_HUGGING_FACE |= {"self_attention_norm": "self_attn_layer_norm", "cross_attention_norm": "encoder_attn_layer_norm"}
+_HUGGING_FACE |= {"inner": "fc1", "outer": "fc2", "feed_forward_norm": "final_layer_norm", "feed_forward": ""}
+_HUGGING_FACE |= {"kernel": "weight", "gamma": "weight", "beta": "bias"}
+_MARIAN = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
+_MARIAN |= {"query": "q", "key": "k", "value": "v", "output": "o", "inner": "1", "outer": "2"}
+_MARIAN_NORMS = {"self_attention_norm": "self_Wo", "cross_attention_norm": "context_Wo", "feed_forward_norm": "ffn_ffn"}
+
+
+@dataclasses.dataclass(frozen=True)
+class ForeignToy:
+    """A folder of a foreign format, and the model of ours that it must become."""
+
+    folder: pathlib.Path
+    model: Transformer
+    pieces: list[str]
+
+
+def huggingface_toy(folder: pathlib.Path) -> ForeignToy:
+    """A Marian folder with model.safetensors: `</s>` is row 0, and the padding, the last row, starts the decoder."""
+    toy = _toy(folder, norm_epsilon=1e-5, positions="marian")
+    tensors = model_tensors(toy.model)
+    tensors["source_embedding/table"][START] = tensors["source_embedding/table"][PAD]
+    tensors["output_bias"][START] = NEVER
+    assign_tensors(named_variables(toy.model), tensors, "toy")
+    rows = [END, UNKNOWN, *range(4, len(toy.pieces)), PAD]
+    weights = {"model.shared.weight": tensors["source_embedding/table"][rows]}
+    weights["final_logits_bias"] = tensors["output_bias"][rows][None]
+    for name, value in tensors.items():
+        if name.startswith(("encoder", "decoder")):
+            stack, layer, *parts = name.split("/")
+            path = [_HUGGING_FACE.get(part, part) for part in parts]
+            key = ".".join(["model", stack, "layers", layer.removeprefix("layer_"), *filter(None, path)])
+            weights[key] = np.ascontiguousarray(value.T) if name.endswith("kernel") else value
+    safetensors.numpy.save_file(weights, folder / "model.safetensors")
+    _write_json(folder / "vocab.json", {toy.pieces[i]: row for row, i in enumerate(rows)})
+    _write_json(folder / "config.json", _huggingface_config(toy.model.config, len(rows)))
+    _write_json(folder / "tokenizer_config.json", {"source_lang": "en", "target_lang": "de"})
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A toy\n", encoding="utf-8")
+    return toy
+
+
+def marian_toy(folder: pathlib.Path, **options) -> ForeignToy:
+    """An OPUS-MT folder with model.npz: no padding at all, and a decoder that starts from zeros.
+
+    Args:
+        **options: of Marian, to change; "_" stands for "-".
+    """
+    toy = _toy(folder, norm_epsilon=1e-6, positions="t2t")
+    tensors = model_tensors(toy.model)
+    tensors["source_embedding/table"][[PAD, START]] = 0.0
+    tensors["output_bias"][[PAD, START]] = NEVER
+    assign_tensors(named_variables(toy.model), tensors, "toy")
+    rows = [END, UNKNOWN, *range(4, len(toy.pieces))]
+    arrays = {"Wemb": tensors["source_embedding/table"][rows]}
+    arrays["decoder_ff_logit_out_b"] = tensors["output_bias"][rows][None]
+    for name, value in tensors.items():
+        if name.startswith(("encoder", "decoder")):
+            arrays[_marian_name(name)] = value if name.endswith("kernel") else value[None]
+    text = yaml.safe_dump(_marian_options(toy.model.config) | {k.replace("_", "-"): v for k, v in options.items()})
+    arrays["special:model.yml"] = np.frombuffer(text.encode() + b"\0", np.int8)
+    np.savez(folder / "model.npz", **arrays)
+    lines = [f"{json.dumps(toy.pieces[i], ensure_ascii=False)}: {row}" for row, i in enumerate(rows)]
+    (folder / "vocab.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "LICENSE").write_text("Attribution 4.0 International\n", encoding="utf-8")
+    return toy
+
+
+def _toy(folder: pathlib.Path, **fields) -> ForeignToy:
+    folder.mkdir(parents=True)
+    tokenizer = toy_tokenizers().source
+    for side in ("source", "target"):
+        (folder / f"{side}.spm").write_bytes(tokenizer.model)
+    model = Transformer(dataclasses.replace(TOY_MARIAN, vocab_size=tokenizer.vocab_size, **fields))
+    randomize(model)
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    return ForeignToy(folder, model, pieces)
+
+
+def _huggingface_config(config: ModelConfig, size: int) -> dict:
+    values = {"model_type": "marian", "d_model": config.model_dim, "vocab_size": size, "scale_embedding": True}
+    values |= {"activation_function": config.activation, "eos_token_id": 0, "pad_token_id": size - 1}
+    values |= {"decoder_start_token_id": size - 1, "static_position_embeddings": True}
+    for stack, layers in (("encoder", config.num_layers), ("decoder", config.decoder_layers)):
+        values |= {f"{stack}_layers": layers, f"{stack}_attention_heads": config.num_heads}
+        values |= {f"{stack}_ffn_dim": config.feed_forward_dim}
+    return values
+
+
+def _marian_options(config: ModelConfig) -> dict:
+    return {
+        "type": "transformer",
+        "enc-depth": config.num_layers,
+        "dec-depth": config.decoder_layers,
+        "transformer-heads": config.num_heads,
+        "transformer-dim-ffn": config.feed_forward_dim,
+        "transformer-ffn-activation": config.activation,
+        "transformer-preprocess": "",
+        "transformer-postprocess": "dan",
+        "transformer-decoder-autoreg": "self-attention",
+        "dim-emb": config.model_dim,
+    }
+
+
+def _marian_name(name: str) -> str:
+    stack, layer, part, *rest = name.split("/")
+    prefix = f"{stack}_l{int(layer.removeprefix('layer_')) + 1}"
+    if part in _MARIAN_NORMS:
+        return f"{prefix}_{_MARIAN_NORMS[part]}_ln_{'scale' if rest[0] == 'gamma' else 'bias'}"
+    return f"{prefix}_{_MARIAN[part]}_{'W' if rest[1] == 'kernel' else 'b'}{_MARIAN[rest[0]]}"
+
+
+def _write_json(file: pathlib.Path, values: dict) -> None:
+    file.write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")

@@ -1,0 +1,176 @@
+import json
+import pickle
+import stat
+import zipfile
+
+import numpy as np
+import pytest
+from foreign_toys import huggingface_toy, marian_toy
+from toy_workdir import toy_workdir
+
+from tf_transformer.export.ctranslate2 import export_ctranslate2
+from tf_transformer.importing.importer import import_model
+
+
+def refused(path, tmp_path, message, **arguments):
+    """Nothing may be left in `tmp_path` but what was there."""
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(ValueError, match=message):
+        import_model(path, tmp_path / "run", **arguments)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+class Trap:
+    """Pickled, it writes a file when it is opened."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return (open, (str(self._path), "w"))
+
+
+MARIAN = {
+    "rnn decoder": ({"transformer_decoder_autoreg": "rnn"}, "transformer-decoder-autoreg is 'rnn'"),
+    "s2s": ({"type": "s2s"}, "type is 's2s'"),
+    "pre-norm": ({"transformer_preprocess": "n"}, "transformer-preprocess is 'n'"),
+    "tied layers": ({"transformer_tied_layers": [1, 1]}, "transformer-tied-layers"),
+    "depth": ({"enc_depth": 3}, "encoder_l3_self_Wq"),
+    "unread": ({"dec_depth": 2}, "part that we do not have: decoder_l3"),
+    "number": ({"transformer_heads": "eight"}, "transformer-heads must be a whole number"),
+    "heads": ({"transformer_heads": 0}, "heads|num_heads"),
+}
+
+
+@pytest.mark.parametrize("kind", MARIAN)
+def test_marian_models_with_other_parts_are_refused_by_name(kind, tmp_path):
+    options, message = MARIAN[kind]
+    refused(marian_toy(tmp_path / "foreign", **options).folder, tmp_path, message)
+
+
+def test_pickles_in_an_npz_are_not_opened(tmp_path):
+    toy = marian_toy(tmp_path / "foreign")
+    np.savez(toy.folder / "model.npz", Wemb=np.array([Trap(tmp_path / "trapped")], object))
+    refused(toy.folder, tmp_path, "allow_pickle=False|Object arrays")
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_a_truncated_npz_is_refused(tmp_path):
+    toy = marian_toy(tmp_path / "foreign")
+    data = (toy.folder / "model.npz").read_bytes()
+    for share in (0, 0.4, 0.999):
+        (toy.folder / "model.npz").write_bytes(data[: int(share * len(data))])
+        refused(toy.folder, tmp_path, "model.npz cannot be read")
+
+
+def test_a_torch_pickle_is_not_opened(tmp_path):
+    toy = huggingface_toy(tmp_path / "foreign")
+    (toy.folder / "model.safetensors").unlink()
+    (toy.folder / "pytorch_model.bin").write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
+    refused(toy.folder, tmp_path, "pytorch_model.bin")
+    assert not (tmp_path / "trapped").exists()
+
+
+HUGGING_FACE = {
+    "model_type": ("t5", "model_type must be 'marian', not 't5'"),
+    "activation_function": ("gelu_new", "not 'gelu_new'"),
+    "normalize_before": (True, "normalize_before must be False"),
+    "decoder_ffn_dim": (41, "decoder_ffn_dim must be 37, not 41"),
+    "encoder_layers": (10**9, "encoder_layers must be a whole number"),
+    "encoder_attention_heads": (7, "decoder_attention_heads must be 7"),
+    "pad_token_id": (10**6, "pad_token_id must be a row"),
+    "d_model": (28, "model|shape"),
+}
+
+
+@pytest.mark.parametrize("field", HUGGING_FACE)
+def test_hugging_face_configurations_that_we_cannot_build_are_refused(field, tmp_path):
+    value, message = HUGGING_FACE[field]
+    toy = huggingface_toy(tmp_path / "foreign")
+    config = json.loads((toy.folder / "config.json").read_text())
+    (toy.folder / "config.json").write_text(json.dumps(config | {field: value}))
+    refused(toy.folder, tmp_path, message)
+
+
+def test_damaged_folders_are_refused(tmp_path):
+    toy = huggingface_toy(tmp_path / "foreign")
+    weights = (toy.folder / "model.safetensors").read_bytes()
+    (toy.folder / "model.safetensors").write_bytes(weights[:-7])
+    refused(toy.folder, tmp_path, "model.safetensors cannot be read")
+    (toy.folder / "model.safetensors").write_bytes(weights)
+    spm = (toy.folder / "target.spm").read_bytes()
+    (toy.folder / "target.spm").write_bytes(spm[: len(spm) // 2])
+    refused(toy.folder, tmp_path, "target.spm")
+    (toy.folder / "target.spm").write_bytes(spm)
+    (toy.folder / "vocab.json").write_text('{"</s>": 0, "<unk>": 0}')
+    refused(toy.folder, tmp_path, "vocab.json: expected each token with a row of its own")
+    (toy.folder / "vocab.json").write_text("[" * 100000)
+    refused(toy.folder, tmp_path, "vocab.json is not JSON")
+
+
+def test_an_argos_package_is_imported_and_its_licence_kept(tmp_path):
+    package = argos(tmp_path)
+    workdir = import_model(package, tmp_path / "run")
+    assert workdir.dataset_info["source_language"] == "en"
+    assert workdir.dataset_info["target_language"] == "de"
+    facts = json.loads((workdir.path / "import.json").read_text())
+    assert facts == {"format": "CTranslate2", "from": "toy.argosmodel", "licence": "It is licensed CC-BY 4.0"}
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "/tmp/outside.txt", "toy/../../outside.txt", "toy\\..\\x.txt"])
+def test_archives_do_not_write_outside(name, tmp_path):
+    package = argos(tmp_path)
+    with zipfile.ZipFile(package, "a") as archive:
+        archive.writestr(name, "here I am")
+    refused(package, tmp_path, "leads outside")
+
+
+def test_links_and_broken_archives_are_refused(tmp_path):
+    package = argos(tmp_path)
+    link = zipfile.ZipInfo("toy/link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(package, "a") as archive:
+        archive.writestr(link, "/etc")
+    refused(package, tmp_path, "leads outside")
+    package.write_bytes(package.read_bytes()[:1000])
+    refused(package, tmp_path, "no zip archive")
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    (tmp_path / "folder").mkdir()
+    refused(tmp_path / "folder", tmp_path, "none of the models that can be imported.*It holds nothing")
+    (tmp_path / "checkpoint_best.pt").write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
+    refused(tmp_path / "checkpoint_best.pt", tmp_path, "fairseq's checkpoints are not imported")
+    assert not (tmp_path / "trapped").exists()
+    refused(tmp_path / "nowhere", tmp_path, "There is nothing at")
+
+
+def test_a_work_directory_that_is_there_is_kept(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine").write_text("mine")
+    refused(argos(tmp_path), tmp_path, "there already")
+
+
+def test_sources_without_an_end_and_other_tokenizers_are_refused(tmp_path):
+    exported = export_ctranslate2(toy_workdir(tmp_path / "toy"), tmp_path / "exported")
+    config = json.loads((exported / "config.json").read_text())
+    (exported / "config.json").write_text(json.dumps(config | {"add_source_eos": False}))
+    refused(exported, tmp_path, "add_source_eos is not true")
+    (exported / "config.json").write_text(json.dumps(config))
+    (exported / "tokenizer.model").rename(exported / "bpe.model")
+    refused(exported, tmp_path, "BPE codes of subword-nmt")
+    (exported / "bpe.model").rename(exported / "other")
+    refused(exported, tmp_path, "--source-tokenizer")
+    import_model(exported, tmp_path / "run", source_tokenizer=exported / "other")
+
+
+def argos(tmp_path):
+    exported = export_ctranslate2(toy_workdir(tmp_path / "toy"), tmp_path / "exported")
+    package = tmp_path / "toy.argosmodel"
+    with zipfile.ZipFile(package, "w") as archive:
+        for file in exported.iterdir():
+            inside = "sentencepiece.model" if file.name == "tokenizer.model" else f"model/{file.name}"
+            archive.write(file, f"translate-en_de/{inside}")
+        archive.writestr("translate-en_de/metadata.json", '{"from_code": "en", "to_code": "de"}')
+        archive.writestr("translate-en_de/README.md", "# Toy\n\nIt is licensed CC-BY 4.0\n")
+    return package
