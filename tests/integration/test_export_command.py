@@ -1,5 +1,6 @@
 """`tf-transformer export`: a version that strangers can load, and nothing at all when something is wrong with it."""
 
+import dataclasses
 import json
 import shutil
 import stat
@@ -10,9 +11,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from exported_toy import BEAMS, N_BEST, exported_toy
-from toy_workdir import toy_sentences
+from exported_toy import BEAMS, N_BEST, SMALL, exported_toy
+from toy_workdir import randomize, toy_sentences, toy_tokenizers
 
+from tf_transformer.config import Config, DecodingConfig
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.export import publishing, saved_model, verify
 from tf_transformer.export.candidate import Candidate
@@ -20,8 +22,12 @@ from tf_transformer.export.inspect import inspect_saved_model
 from tf_transformer.export.saved_model import export_saved_model
 from tf_transformer.export.verify import ExportRefused, answer
 from tf_transformer.export.warmup_replay import read_warmup_requests
+from tf_transformer.model import Transformer
 from tf_transformer.pipelines import cli
+from tf_transformer.text.id_map import IdMap
+from tf_transformer.text.tokenizer import Tokenizer, TokenizerPair
 from tf_transformer.training import checkpoints
+from tf_transformer.training.model_weights import model_tensors
 from tf_transformer.workdir import Workdir
 
 
@@ -226,3 +232,26 @@ def test_smaller_weights_are_published_and_halve_the_variables(version, workdir,
     assert sizes[1] < 0.75 * sizes[0]
     card = json.loads((found.path / "model.json").read_text())
     assert card["weights"] == weights and card["rounding"]["per_token"] < 0.01
+
+
+@pytest.mark.slow
+def test_a_model_with_two_tokenizers_and_ids_of_its_own_is_published(tmp_path):
+    pair = toy_tokenizers()
+    size = pair.source.vocab_size
+    # As in OPUS-MT: the end is 0, the last id is both padding and start.
+    ids = (size - 1, 1, size - 1, 0, *range(size - 2, 3, -1), 2)
+    tables = [IdMap(order, size, size - 1, 1, size - 1, 0) for order in (ids, (*ids[:4], *ids[:3:-1]))]
+    tokenizers = TokenizerPair(*(Tokenizer(pair.source.model, table) for table in tables))
+    special = {"pad_id": size - 1, "start_id": size - 1, "end_id": 0}
+    options = {"positions": "learned", "max_positions": 17, "norm": "pre", "tied_embeddings": "none"}
+    model = dataclasses.replace(SMALL, vocab_size=size, output_bias=True, **special, **options)
+    config = Config(preset="imported", model=model, decoding=DecodingConfig(beam_size=2, max_source_length=13))
+    workdir = Workdir.create(tmp_path / "run", config, tokenizers, {})
+    transformer = Transformer(model)
+    randomize(transformer)
+    checkpoints.save_checkpoint(workdir.checkpoints / "step-00000000", model_tensors(transformer), step=0)
+
+    loaded = tf.saved_model.load(str(export_saved_model(workdir, tmp_path / "base").path))
+    sentences = toy_sentences(11)
+    found = loaded.signatures["serving_default"](text=tf.constant(sentences))["translation"].numpy()
+    assert [text.decode() for text in found] == Translator(transformer, tokenizers, config.decoding)(sentences)
