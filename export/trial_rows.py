@@ -45,8 +45,8 @@ def sentences_of(workdir: Workdir, count: int) -> tuple[list[bytes], str]:
     directory = workdir.dataset_info.get("directory")
     if directory is not None:
         try:
-            lines = PreparedDataset(directory).lines("validation")[0][:count]
-            return [line.encode() for line in lines], "of the validation set"
+            if lines := PreparedDataset(directory).lines("validation")[0][:count]:
+                return [line.encode() for line in lines], "of the validation set"
         except (ValueError, OSError) as error:
             logger.warning("The validation set is not at hand (%s): built-in sentences take its place.", error)
     return list(PLAIN), "built in"

@@ -69,3 +69,10 @@ def test_without_a_validation_set_sentences_are_built_in(tmp_path, info):
     workdir = toy_workdir(tmp_path / "run")
     (workdir.path / "dataset.json").write_text(json.dumps(info))
     assert sentences_of(workdir, 5) == (list(PLAIN), "built in")
+
+
+def test_an_empty_validation_set_is_none(tmp_path):
+    workdir = toy_workdir(tmp_path / "run")
+    info = {"directory": str(prepared(tmp_path / "prepared", 0))}
+    (workdir.path / "dataset.json").write_text(json.dumps(info))
+    assert sentences_of(workdir, 5) == (list(PLAIN), "built in")
