@@ -108,6 +108,8 @@ def compare(directory: str, args: argparse.Namespace) -> dict:
         speeds["ours"].append(ours(directory, args))
         for name, speed in _peers(args).items():
             speeds.setdefault(name, []).append(speed)
+        told = ", ".join(f"{name} {values[-1]:.1f}" for name, values in speeds.items())
+        print(f"round {len(speeds['ours'])}, tokens a second: {told}", file=sys.stderr, flush=True)
     figures = {f"{name}_tokens_per_second": round(statistics.median(values), 1) for name, values in speeds.items()}
     for name, values in speeds.items():
         if name != "ours":
