@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from training_toys import ToyTraining, toy_batch
+
+from tf_transformer.training.strategies import make_strategy
 
 # Keys' biases have no gradient but rounding, which Adam would blow up to a whole step: here they are left out.
 MODEL = {"attention_bias": False}
@@ -14,7 +15,7 @@ BATCHES = [toy_batch(1), toy_batch(2)]
 
 @pytest.fixture(scope="module")
 def mirrored():
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    return make_strategy("mirrored", 2)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Where training runs: one device, several, several workers or a TPU, as a `tf.distribute.Strategy`."""
 
 import dataclasses
+import functools
 import json
 import os
 
@@ -37,7 +38,12 @@ def make_strategy(name: str = "auto", replicas: int | None = None) -> tf.distrib
     """
     if name not in STRATEGIES:
         raise StrategyError(f"The strategy must be one of {', '.join(STRATEGIES)}, not {name!r}.")
-    name = _choose() if name == "auto" else name
+    return _strategy(_choose() if name == "auto" else name, replicas)
+
+
+@functools.cache
+def _strategy(name: str, replicas: int | None) -> tf.distribute.Strategy:
+    """One strategy a process: a second one would number its collective operations like the first, and they mix."""
     if name == "mirrored":
         return tf.distribute.MirroredStrategy(_devices(replicas))
     if name == "multi-worker":
