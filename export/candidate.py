@@ -13,7 +13,7 @@ from tf_transformer.export.rounding import Rounding, compare_rounded
 from tf_transformer.export.serving_assets import write_serving_assets
 from tf_transformer.export.signatures import trace_signatures
 from tf_transformer.export.stored_weights import rounded, stored
-from tf_transformer.export.trial_rows import sentences_of, trial_batches
+from tf_transformer.export.trial_rows import batches_of, sentences_of, unusual_batches
 from tf_transformer.export.verify import Answer, Request, trial_requests
 from tf_transformer.model import Transformer
 from tf_transformer.training.checkpoints import load_model_tensors
@@ -65,9 +65,8 @@ class Candidate:
     def trial(self) -> tuple[list[Request], list[Answer], float]:
         """What an export of it is asked, the answers, and the seconds they took here."""
         began = time.monotonic()
-        limit = self.decoding.max_source_length
-        batches = trial_batches(self.sentences, self.workdir.tokenizers.source, limit)
-        requests, answers = trial_requests(self.signatures, batches)
+        unusual = unusual_batches(self.workdir.tokenizers.source, self.decoding.max_source_length)
+        requests, answers = trial_requests(self.signatures, batches_of(self.sentences), unusual)
         return requests, answers, time.monotonic() - began
 
     def save(self, directory: pathlib.Path, name: str, translations: list[bytes]) -> None:

@@ -5,12 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tf_transformer.export.trial_rows import batches_of
 from tf_transformer.export.verify import ExportRefused, answer
 
 LIMIT = 0.05
 """By how much the log-probability of a token may change on the average."""
-
-_BATCH = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +30,7 @@ def compare_rounded(functions, sentences: list[bytes], assign_rounded: Callable[
         functions: the signatures of the model in memory.
         assign_rounded: changes the model's weights.
     """
-    batches = [sentences[start : start + _BATCH] for start in range(0, len(sentences), _BATCH)]
+    batches = batches_of(sentences)
     full = answer(functions, [("serving_default", {"text": batch}) for batch in batches])
     pairs = [
         ("score", {"source": batch, "target": found["translation"].tolist()}) for batch, found in zip(batches, full)

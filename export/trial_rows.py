@@ -60,15 +60,18 @@ def long_rows(tokenizer: Tokenizer, limit: int) -> list[bytes]:
     return [*(word * max(count, 0) for count in around), word * 10_000, b"x" * 5_000_000]
 
 
-def trial_batches(rows: list[bytes], tokenizer: Tokenizer, limit: int, size: int = 32) -> list[list[bytes]]:
-    """All rows in batches of `size`, then the nasty ones, then each long one among short ones.
+def batches_of(rows: list[bytes], size: int = 32) -> list[list[bytes]]:
+    """All rows in batches of `size`."""
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def unusual_batches(tokenizer: Tokenizer, limit: int) -> list[list[bytes]]:
+    """The nasty rows, the long ones among short ones, and a batch of no rows.
 
     Args:
-        rows: sentences.
         tokenizer: of the source.
         limit: `max_source_length`.
     """
-    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
     short = [each for each in NASTY if len(each) < 100]
-    long = [[*short[: 2 * index + 1], row] for index, row in enumerate(long_rows(tokenizer, limit))]
-    return [*batches, list(NASTY), *long, []]
+    long = long_rows(tokenizer, limit)
+    return [list(NASTY), [*short[:3], *long[:3]], [*short, *long[3:]], []]

@@ -56,24 +56,26 @@ def require_sound(directory: pathlib.Path) -> Report:
     return report
 
 
-def trial_requests(functions, batches: list[list[bytes]]) -> tuple[list[Request], list[Answer]]:
+def trial_requests(
+    functions, sentences: list[list[bytes]], unusual: list[list[bytes]]
+) -> tuple[list[Request], list[Answer]]:
     """What an export is asked, and the answers that are expected of it.
 
-    All batches are translated, and their translations scored. The first and the unusual ones, which are the last,
-    also go through `nbest`; a few rows of them through `attention`.
+    All batches are translated, and their translations scored. The first and the unusual ones also go through `nbest`,
+    a few rows of them through `attention`.
 
     Args:
         functions: the signatures of the model in memory.
-        batches: rows of text, the sentences first.
+        sentences, unusual: batches of rows of text.
     """
+    batches = sentences + unusual
     translated = [("serving_default", {"text": batch}) for batch in batches]
     answers = answer(functions, translated)
     others: list[Request] = [
         ("score", {"source": batch, "target": found["translation"].tolist()}) for batch, found in zip(batches, answers)
     ]
-    chosen = [batches[0], *batches[-7:]] if len(batches) > 8 else batches
-    others += [("nbest", {"text": batch}) for batch in chosen]
-    others += [("attention", {"text": batch[:5]}) for batch in chosen]
+    others += [("nbest", {"text": batch}) for batch in [*sentences[:1], *unusual]]
+    others += [("attention", {"text": batch[:5]}) for batch in [*sentences[:1], *unusual]]
     return translated + others, answers + answer(functions, others)
 
 

@@ -7,7 +7,7 @@ from toy_workdir import toy_tokenizers, toy_workdir
 
 from tf_transformer.data.dataset_info import file_facts
 from tf_transformer.data.prepared import FORMAT, INFO, text_name
-from tf_transformer.export.trial_rows import NASTY, PLAIN, long_rows, sentences_of, trial_batches
+from tf_transformer.export.trial_rows import NASTY, PLAIN, batches_of, long_rows, sentences_of, unusual_batches
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +36,17 @@ def test_long_rows_lie_around_the_limit_and_far_beyond(tokenizer):
     assert len(huge) == 5_000_000 and b" " not in huge
 
 
-def test_batches_hold_every_row_and_an_empty_one(tokenizer):
+def test_batches_hold_every_row_in_order():
     rows = [b"row %d" % i for i in range(70)]
-    batches = trial_batches(rows, tokenizer, 23)
-    assert [len(batch) for batch in batches[:3]] == [32, 32, 6]
-    assert [row for batch in batches[:3] for row in batch] == rows
+    batches = batches_of(rows)
+    assert [len(batch) for batch in batches] == [32, 32, 6]
+    assert [row for batch in batches for row in batch] == rows
+
+
+def test_unusual_batches_hold_all_kinds_of_rows_and_none(tokenizer):
+    batches = unusual_batches(tokenizer, 23)
     assert [] in batches and list(NASTY) in batches
-    assert all(any(row in batch and len(batch) > 1 for batch in batches) for row in long_rows(tokenizer, 23))
+    assert all(any(row in batch and b"" in batch for batch in batches) for row in long_rows(tokenizer, 23))
 
 
 def prepared(directory, count):
