@@ -16,6 +16,10 @@ from tf_transformer.text.tokenizer import Tokenizer
 # OPUS-MT's models with several target languages are told which one by a token before the text: ">>deu<< Hello."
 _LANGUAGE = re.compile(r">>[^<>\s]+<<")
 _SPACE = "▁"
+# "<s>", "<unused_7>": no text.
+_NAME = re.compile(r"<.+>|>>.+<<", re.DOTALL)
+# By which SentencePiece's unigram model puts unknown characters below its least probable piece.
+_UNKNOWN_PENALTY = 10.0
 # Of the vocabulary's tokens at least this share must be pieces, or the SentencePiece model is that of the other side.
 _SHARE = 0.9
 
@@ -27,7 +31,7 @@ logger = logging.getLogger(__name__)
 def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str) -> Tokenizer:
     """The tokenizer of a SentencePiece model whose pieces have the ids of a vocabulary; unknown ones are unknown."""
     check_model(model, name)
-    model = with_language_tokens(model, vocabulary)
+    model = with_language_tokens(with_unknown_characters(model, vocabulary), vocabulary)
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     known = order.ids(vocabulary)
     special = {proto.trainer_spec.eos_piece: END_ID, proto.trainer_spec.bos_piece: START_ID}
@@ -46,6 +50,25 @@ def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str) 
     if ids == list(range(size)):
         return Tokenizer(model, name=name)
     return Tokenizer(model, IdMap(tuple(ids), size, PAD_ID, UNKNOWN_ID, START_ID, END_ID), name)
+
+
+def with_unknown_characters(model: bytes, vocabulary: Vocabulary) -> bytes:
+    """The model with a piece for each token of characters that it does not know; unchanged where there is none.
+
+    SentencePiece passes unknown characters on as they are, and Marian looks each string up in its vocabulary: there
+    they may be known from the other language. They cost as much as the unknown piece, so no other word is cut anew.
+    """
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    if proto.trainer_spec.byte_fallback:
+        return model
+    known = {character for piece in proto.pieces if piece.type == _Piece.NORMAL for character in piece.piece}
+    tokens = [token for token in vocabulary.tokens if token and known.isdisjoint(token) and not _NAME.fullmatch(token)]
+    if not tokens:
+        return model
+    lowest = min(piece.score for piece in proto.pieces if piece.type == _Piece.NORMAL)
+    for token in tokens:
+        proto.pieces.add(piece=token, score=lowest - _UNKNOWN_PENALTY)
+    return proto.SerializeToString()
 
 
 def with_language_tokens(model: bytes, vocabulary: Vocabulary) -> bytes:

@@ -58,6 +58,19 @@ def test_language_tokens_are_one_id_before_the_text(shared):
     assert made.decode(made.encode(text)) == text
 
 
+def test_characters_that_only_the_vocabulary_knows_have_their_id(shared):
+    tokens = [*tokens_of(shared), "饺", "鵰"]
+    known = vocabulary(tokens, "toy")
+    order = RowOrder.of(known, len(tokens))
+    made = tokenizer(shared.model, known, order, "toy")
+    ids = made.encode("the 饺子 house.")
+    assert order.ids(known)["饺"] in ids
+    assert made.unknown_id in ids
+    assert [i for i in made.encode("the house.") if i not in ids] == []
+    assert made.tokenize(tf.constant(["the 饺子 house."])).to_list() == [ids]
+    assert made.decode([*made.encode("鵰")]) == "鵰"
+
+
 def test_pieces_that_the_vocabulary_lacks_are_unknown(shared):
     tokens = [token for token in tokens_of(shared) if token != "."]
     known = vocabulary(tokens, "toy")
