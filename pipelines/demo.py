@@ -64,10 +64,9 @@ def _unseen_sentences(data: pathlib.Path) -> tuple[list[str], list[str]]:
     from tf_transformer.data.phrasebook.corpus import HELD_OUT
     from tf_transformer.data.prepared import PreparedDataset
 
-    sources, references = PreparedDataset(data).lines("test")
-    spread = range(0, len(sources), max(1, len(sources) // UNSEEN))
-    held_out = [phrase[0] for phrase in HELD_OUT], [phrase[1] for phrase in HELD_OUT]
-    return held_out[0] + [sources[i] for i in spread][:UNSEEN], held_out[1] + [references[i] for i in spread][:UNSEEN]
+    pairs = list(zip(*PreparedDataset(data).lines("test")))
+    chosen = dict([*HELD_OUT, *pairs[:: max(1, len(pairs) // UNSEEN)]])
+    return list(chosen), list(chosen.values())
 
 
 def _ask_over_http(base: pathlib.Path, source: str) -> None:

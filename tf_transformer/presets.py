@@ -67,7 +67,7 @@ SMALL = _variant(
 )  # fmt: skip
 TINY = _variant(
     "tiny", vocab_size=2000, num_layers=2, model_dim=128, feed_forward_dim=512, num_heads=4, key_dim=32, value_dim=32,
-    training={"batch_tokens": 2048, "max_steps": 1500, "warmup_steps": 400, "max_length": 64, "checkpoint_steps": 100,
+    training={"batch_tokens": 2048, "max_steps": 1300, "warmup_steps": 400, "max_length": 64, "checkpoint_steps": 100,
               "validation_steps": 500},
 )  # fmt: skip
 
