@@ -52,7 +52,7 @@ def test_learns_to_copy_and_to_reverse(backwards):
     toy = ToyTraining(model=MODEL, training=TRAINING)
     glorot = type(toy.model)(dataclasses.replace(toy.model.config)).get_weights()
     toy.model.set_weights(glorot)
-    for _ in range(60):
+    for _ in range(110):
         toy.train([sequences(random, ROWS, backwards) for _ in range(25)])
     held_out = sequences(np.random.default_rng(99), 300, backwards)
     assert correct(written(toy.model, held_out["source"]), held_out["labels"]) > 0.99

@@ -1,0 +1,85 @@
+"""A work directory: which checkpoint is taken, and what it says when there is none."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from toy_workdir import toy_workdir
+
+from tf_transformer.training import checkpoints
+from tf_transformer.training.checkpoints import CheckpointError
+from tf_transformer.training.model_weights import model_tensors, named_variables
+from tf_transformer.workdir import Workdir
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return toy_workdir(tmp_path_factory.mktemp("original") / "run")
+
+
+@pytest.fixture
+def workdir(original, tmp_path):
+    shutil.copytree(original.path, tmp_path / "run")
+    return Workdir(tmp_path / "run")
+
+
+def add(workdir, name, step):
+    tensors = checkpoints.load_model_tensors(workdir.checkpoint("step-00000007"))
+    return checkpoints.save_checkpoint(workdir.checkpoints / name, tensors, step=step)
+
+
+def test_auto_prefers_the_average_then_the_best_then_the_latest(workdir):
+    assert workdir.checkpoint().name == "step-00000007"
+    add(workdir, "step-00000011", 11)
+    assert workdir.checkpoint().name == workdir.checkpoint("latest").name == "step-00000011"
+    add(workdir, "best", 7)
+    assert workdir.checkpoint().name == "best"
+    average = add(workdir, "average", 11)
+    assert workdir.checkpoint() == average == workdir.checkpoint(average)
+    assert workdir.checkpoint("step-00000007").name == "step-00000007"
+
+
+def test_auto_passes_over_a_damaged_one_with_a_warning(workdir, caplog):
+    (add(workdir, "best", 7) / checkpoints.MODEL).write_bytes(b"")
+    assert workdir.checkpoint().name == "step-00000007"
+    assert "best/model.safetensors is damaged" in caplog.text
+
+
+def test_a_damaged_one_that_was_asked_for_is_refused(workdir):
+    (workdir.checkpoints / "step-00000007" / checkpoints.MODEL).write_bytes(b"")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        workdir.checkpoint("step-00000007")
+
+
+def test_a_checkpoint_that_is_not_there_is_named_with_those_that_are(workdir):
+    with pytest.raises(CheckpointError, match=r"no checkpoint best in .*There are: step-00000007"):
+        workdir.checkpoint("best")
+    shutil.rmtree(workdir.checkpoints)
+    with pytest.raises(CheckpointError, match=r"no checkpoint in .* yet"):
+        workdir.checkpoint()
+
+
+def test_a_directory_without_a_configuration_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"is not a work directory: it has no config.json"):
+        Workdir(tmp_path)
+
+
+def test_two_models_in_one_process_have_the_same_names_and_weights(workdir):
+    first, second = workdir.load_model(), workdir.load_model()
+    assert list(named_variables(first)) == list(named_variables(second))
+    for name, tensor in model_tensors(first).items():
+        np.testing.assert_array_equal(tensor, model_tensors(second)[name])
+
+
+def test_weights_of_another_model_are_refused_by_name(workdir):
+    config = json.loads((workdir.path / "config.json").read_text())
+    config["model"]["num_layers"] += 1
+    (workdir.path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"is of another model: it lacks .*layer_"):
+        Workdir(workdir.path).load_model()
+    config["model"]["num_layers"] -= 1
+    config["model"]["feed_forward_dim"] += 1
+    (workdir.path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"feed_forward/inner/kernel has shape"):
+        Workdir(workdir.path).load_model()
