@@ -72,11 +72,11 @@ TINY = _variant(
 )  # fmt: skip
 
 MULTI30K = _variant(
-    "multi30k", vocab_size=5000, num_layers=4, model_dim=128, feed_forward_dim=256, num_heads=4, key_dim=32,
-    value_dim=32, dropout=0.3,
-    training={"batch_tokens": 3072, "max_steps": 6000, "warmup_steps": 1000, "learning_rate_scale": 1.5,
-              "max_length": 96, "checkpoint_steps": 150, "keep_checkpoints": 10, "average_last": 10,
-              "validation_steps": 300},
+    "multi30k", vocab_size=5000, num_layers=3, model_dim=256, feed_forward_dim=512, num_heads=4, norm="pre",
+    dropout=0.2,
+    training={"batch_tokens": 2048, "max_steps": 4000, "warmup_steps": 800, "learning_rate_scale": 0.7,
+              "max_length": 96, "checkpoint_steps": 100, "keep_checkpoints": 10, "average_last": 10,
+              "validation_steps": 250},
 )  # fmt: skip
 
 PRESETS: dict[str, Config] = {
