@@ -10,9 +10,9 @@ import signal
 import sys
 
 from tf_transformer.pipelines import cli
+from tf_transformer.training.worker_watch import LOST_WORKER
 
 STOPPED = 75
-LOST_WORKER = 76
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
