@@ -107,14 +107,12 @@ def test_the_beam_is_as_wide_as_the_table_asks(workdir, saved_model, tmp_path, c
     assert "gives from 1 to 4 translations a line, not 7" in capsys.readouterr().err
 
 
-def test_sampling_depends_on_its_seed_alone(workdir, tmp_path):
-    def drawn(seed):
-        words = ["--sample", "--seed", str(seed), "--top-k", "11", "--workdir", str(workdir.path)]
-        return translated(tmp_path, "\n".join(toy_sentences(7)).encode(), *words)
-
-    expected = Translator.from_workdir(workdir.path, sampling=True, seed=3, top_k=11)(toy_sentences(7))
-    assert drawn(3).decode().splitlines() == expected
-    assert drawn(4).decode().splitlines() != expected
+def test_sampling_flags_reach_the_sampling(workdir, translator, tmp_path):
+    texts = toy_sentences(7)
+    words = ["--sample", "--seed", "3", "--top-k", "11", "--workdir", str(workdir.path)]
+    drawn = translated(tmp_path, "\n".join(texts).encode(), *words).decode().splitlines()
+    assert drawn == Translator.from_workdir(workdir.path, sampling=True, seed=3, top_k=11)(texts)
+    assert drawn != translator(texts)
 
 
 def test_search_flags_reach_the_search(workdir, tmp_path):

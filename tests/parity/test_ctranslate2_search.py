@@ -12,7 +12,7 @@ COUNT = 503
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
-    model = dataclasses.replace(TOY, num_layers=1, num_decoder_layers=2)
+    model = dataclasses.replace(TOY, num_layers=1, num_decoder_layers=1)
     workdir = toy_workdir(tmp_path_factory.mktemp("search") / "run", model)
     train_toy(workdir, steps=250)
     return workdir
