@@ -1,6 +1,7 @@
 """Runs of `train`: stopped in every way there is, and gone on with as if nothing had been."""
 
 import json
+import os
 import shutil
 import signal
 import time
@@ -12,6 +13,7 @@ from toy_data import start_training, toy_config, toy_data, train_command
 from tf_transformer.config import Config
 from tf_transformer.pipelines.cli import main
 from tf_transformer.training import checkpoints, preflight
+from tf_transformer.training.batch_groups import BatchGroups
 from tf_transformer.training.resuming import ChangedRunError
 from tf_transformer.training.run import train
 from tf_transformer.training.run_lock import RunLock
@@ -123,6 +125,25 @@ def test_sigterm_saves_and_the_exit_code_says_so(data, undisturbed, tmp_path):
         check_same_end(tmp_path / "run", undisturbed)
 
 
+def test_a_validation_that_an_interruption_came_before_is_made_up_for(data, undisturbed, tmp_path, monkeypatch):
+    """Asked to stop in the very steps after which a validation is due, the run saves first."""
+    take = BatchGroups.take
+
+    def interrupting(groups, limit):
+        batches = take(groups, limit)
+        if groups.position == position:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return batches
+
+    position = checkpoints.read_info(undisturbed.checkpoints / "step-00000020")["position"]
+    monkeypatch.setattr(BatchGroups, "take", interrupting)
+    result = train(data, tmp_path / "run", toy_config())
+    assert (result.ended, result.step, result.signal) == ("interrupted", 20, signal.SIGTERM)
+    monkeypatch.undo()
+    train(data, tmp_path / "run", toy_config())
+    check_same_end(tmp_path / "run", undisturbed)
+
+
 def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(data, undisturbed, tmp_path, caplog):
     shutil.copytree(undisturbed.path, tmp_path / "run")
     newest = checkpoints.list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
@@ -183,6 +204,7 @@ def test_early_stopping_ends_a_run_that_no_longer_improves(data, tmp_path):
     settings = ["training.learning_rate_scale=1e-9", "training.early_stopping=2", "training.validation_steps=2"]
     result = train(data, tmp_path / "run", toy_config(*settings))
     assert result.ended == "early stopping" and result.step < 24
+    assert train(data, tmp_path / "run", toy_config(*settings)).step == result.step
 
 
 def test_out_of_memory_shows_at_once_and_comes_with_advice(data, tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ class RunSaver:
 
     def save_if_due(self, state: RunState) -> None:
         steps, minutes = self._config.checkpoint_steps, self._config.checkpoint_minutes
-        by_steps = steps is not None and state.counters.step % steps == 0
+        by_steps = steps is not None and state.counters.step > 0 and state.counters.step % steps == 0
         by_time = minutes is not None and time.monotonic() - self._saved_at >= 60 * minutes
         if by_steps or by_time:
             self.save(state)

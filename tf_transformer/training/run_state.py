@@ -26,6 +26,7 @@ class RunState:
         position: of the next batch, as the stream gave it.
         best_perplexity: of the validations so far; None before the first.
         stale_validations: since the best one.
+        validated_step: of the last validation.
     """
 
     model: object
@@ -35,6 +36,7 @@ class RunState:
     position: dict | None = None
     best_perplexity: float | None = None
     stale_validations: int = 0
+    validated_step: int = 0
 
     def save(self, path: str | os.PathLike, **info) -> pathlib.Path:
         """Writes a checkpoint to go on from. With a moving average the model in it is the average."""
@@ -50,6 +52,7 @@ class RunState:
             position=self.position,
             best_perplexity=self.best_perplexity,
             stale_validations=self.stale_validations,
+            validated_step=self.validated_step,
             **info,
         )
 
@@ -69,6 +72,7 @@ class RunState:
         self.position = info["position"]
         self.best_perplexity = info["best_perplexity"]
         self.stale_validations = info["stale_validations"]
+        self.validated_step = info["validated_step"]
 
     def begin_with(self, path: str | os.PathLike) -> None:
         """Takes the weights of a checkpoint of the model alone; all else stays as at the beginning of a run."""

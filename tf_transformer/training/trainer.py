@@ -53,19 +53,29 @@ class Trainer:
 
     def run(self, stop: StopRequest) -> str:
         """Trains until the end. Returns why it ended: "finished", "early stopping" or "interrupted"."""
-        ended = "finished"
-        while self.state.counters.step < self.config.max_steps:
-            if self._train_group(stop):
-                ended = "interrupted"
-                break
-            if self._at(self.config.validation_steps) and self._validate():
-                ended = "early stopping"
-                break
-            if self._at(self.config.bleu_steps):
-                self._translate_sample()
-            self.saver.save_if_due(self.state)
+        self._sampled_step = self.state.counters.step
+        ended = None
+        while ended is None:
+            ended = self._round(stop)
         self.saver.save(self.state)
         return ended
+
+    def _round(self, stop: StopRequest) -> str | None:
+        """What is due at this step, then some steps. Returns why the run ends here, or None.
+
+        A validation that an interruption came before is made up for when the run goes on: it is part of its state.
+        """
+        step = self.state.counters.step
+        if self._at(self.config.validation_steps) and self.state.validated_step != step:
+            self._validate()
+        if self._at(self.config.bleu_steps) and self._sampled_step != step:
+            self._translate_sample()
+        if self.config.early_stopping is not None and self.state.stale_validations >= self.config.early_stopping:
+            return "early stopping"
+        if step >= self.config.max_steps:
+            return "finished"
+        self.saver.save_if_due(self.state)
+        return "interrupted" if self._train_group(stop) else None
 
     def _train_group(self, stop: StopRequest) -> bool:
         """Some steps in one call. Returns whether a worker was asked to stop."""
@@ -98,25 +108,25 @@ class Trainer:
                 "training.learning_rate_scale, a longer training.warmup_steps, or training.gradient_clip_norm=1."
             )
 
-    def _validate(self) -> bool:
-        """Validates, keeps the model if it is the best so far. Returns whether to stop early."""
+    def _validate(self) -> None:
+        """Validates, and keeps the model if it is the best so far."""
         if self.validation is None:
-            return False
+            return
         with self.state.serving_weights(), self.watch:
             result = self.validation()
         better = self.state.best_perplexity is None or result.perplexity < self.state.best_perplexity
         self.reports.validation(self.state.counters.step, result, better)
+        self.state.validated_step = self.state.counters.step
         if better:
             self.state.best_perplexity, self.state.stale_validations = result.perplexity, 0
             self.saver.save_best(self.state, result)
         else:
             self.state.stale_validations += 1
-        patience = self.config.early_stopping
-        return patience is not None and self.state.stale_validations >= patience
 
     def _translate_sample(self) -> None:
         if self.sample is None:
             return
         with self.state.serving_weights():
             score, rows = self.sample()
+        self._sampled_step = self.state.counters.step
         self.reports.sample(self.state.counters.step, score, rows)
