@@ -72,7 +72,7 @@ class RunState:
         self.position = info["position"]
         self.best_perplexity = info["best_perplexity"]
         self.stale_validations = info["stale_validations"]
-        self.validated_step = info["validated_step"]
+        self.validated_step = info.get("validated_step", info["step"])
 
     def begin_with(self, path: str | os.PathLike) -> None:
         """Takes the weights of a checkpoint of the model alone; all else stays as at the beginning of a run."""
