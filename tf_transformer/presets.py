@@ -123,20 +123,7 @@ def count_parameters(model: ModelConfig) -> int:
 
 def table(vocab_size: int | None = None) -> str:
     """The presets as lines of text, in the columns of the paper's Table 3."""
-    heading = (
-        "preset",
-        "N",
-        "d_model",
-        "d_ff",
-        "h",
-        "d_k",
-        "d_v",
-        "P_drop",
-        "smooth",
-        "steps",
-        "vocabulary",
-        "params",
-    )
+    heading = ("preset", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "smooth", "steps", "vocabulary", "params")
     rows = [heading]
     for name, config in PRESETS.items():
         model = replace(config.model, vocab_size=vocab_size or config.model.vocab_size)

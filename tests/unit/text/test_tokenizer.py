@@ -8,13 +8,7 @@ import tensorflow as tf
 
 from tf_transformer.text.id_map import IdMap
 from tf_transformer.text.model_file import TokenizerError
-from tf_transformer.text.tokenizer import (
-    Tokenizer,
-    TokenizerPair,
-    load_tokenizers,
-    save_tokenizers,
-    train_tokenizer,
-)
+from tf_transformer.text.tokenizer import Tokenizer, TokenizerPair, load_tokenizers, save_tokenizers, train_tokenizer
 
 # Sentences of many scripts, written for this test.
 SENTENCES = [
