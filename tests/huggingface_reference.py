@@ -3,7 +3,8 @@
     python huggingface_reference.py FOLDER
 
 FOLDER holds config.json with the sizes, and ids.npz with source (B, S), source_mask, target (B, T). Written into it are
-the model, as `save_pretrained` does, and reference.npz: logits (B, T, V), greedy and beam (B, L) ids.
+the model, as `save_pretrained` does and as pytorch_model.bin, and reference.npz: logits (B, T, V), greedy and beam
+(B, L) ids.
 """
 
 import json
@@ -30,6 +31,7 @@ def main(folder: pathlib.Path) -> None:
         model.final_logits_bias.add_(torch.randn_like(model.final_logits_bias))
         model.final_logits_bias[0, config.eos_token_id] += 4.0  # so that sentences end
     model.save_pretrained(folder)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
     inputs = {name: torch.from_numpy(value) for name, value in np.load(folder / "ids.npz").items()}
     source = {"input_ids": inputs["source"], "attention_mask": inputs["source_mask"]}
     with torch.no_grad():

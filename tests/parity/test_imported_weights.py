@@ -11,7 +11,9 @@ from foreign_toys import huggingface_toy, marian_toy
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
 from tf_transformer.export.ctranslate2 import export_ctranslate2
+from tf_transformer.importing.foreign_model import ImportedModelError
 from tf_transformer.importing.importer import import_model
+from tf_transformer.layers.position import sinusoidal_encoding
 from tf_transformer.training.checkpoints import load_model_tensors
 from tf_transformer.training.model_weights import model_tensors
 
@@ -75,30 +77,49 @@ def test_foreign_weights_become_ours(toy, tmp_path):
         assert imported.tokenizers.target.decode(ids) == text
 
 
-def test_an_h5_file_gives_what_safetensors_does(tmp_path):
+@pytest.mark.parametrize("shared", ["model.shared/model.shared/embeddings", "tf_marian_mt_model/model.shared/weight"])
+def test_an_h5_file_gives_what_safetensors_does(shared, tmp_path):
     toy = huggingface_toy(tmp_path / "foreign")
-    weights = safetensors.numpy.load_file(toy.folder / "model.safetensors")
-    (toy.folder / "model.safetensors").unlink()
-    with h5py.File(toy.folder / "tf_model.h5", "w") as file:
-        for name, value in weights.items():
-            file["model/" + h5_name(name)] = (
-                value.T if name.endswith(("proj.weight", "fc1.weight", "fc2.weight")) else value
-            )
+    write_h5(toy.folder, shared)
     imported = import_model(toy.folder, tmp_path / "run")
+    assert imported.config.model.positions == "marian"
     check_equal(load_model_tensors(imported.checkpoint()), model_tensors(toy.model))
 
 
+def test_an_h5_file_without_its_bias_is_refused(tmp_path):
+    toy = huggingface_toy(tmp_path / "foreign")
+    write_h5(toy.folder)
+    with h5py.File(toy.folder / "tf_model.h5", "a") as file:
+        del file["final_logits_bias"]
+    with pytest.raises(ImportedModelError, match="lacks final_logits_bias: before version 4.22"):
+        import_model(toy.folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def write_h5(folder, shared="model.shared/model.shared/embeddings"):
+    """tf_model.h5 instead of model.safetensors, with the names that transformers' TensorFlow code wrote.
+
+    They were read off a file of TFMarianMTModel in transformers 4.49; the shared embedding was a TFSharedEmbeddings
+    once, with another name. Unlike torch's files, these have the positions, too.
+    """
+    weights = safetensors.numpy.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    table = np.asarray(sinusoidal_encoding(np.arange(64), 26, "marian"))
+    with h5py.File(folder / "tf_model.h5", "w") as file:
+        file["final_logits_bias/final_logits_bias:0"] = weights.pop("final_logits_bias")
+        file[f"model/{shared}:0"] = weights.pop("model.shared.weight")
+        for stack in ("encoder", "decoder"):
+            file[f"model/tf_marian_mt_model/model/{stack}/embed_positions/embeddings:0"] = table
+        for name, value in weights.items():
+            matrix = name.endswith(("proj.weight", "fc1.weight", "fc2.weight"))
+            file[f"model/tf_marian_mt_model/{h5_name(name)}:0"] = value.T if matrix else value
+
+
 def h5_name(name):
-    """PyTorch's name as Keras writes it."""
-    parts = name.removeprefix("model.").replace("layers.", "layers@").split(".")
-    if parts[0] == "shared":
-        return "tf_marian_mt_model/model.shared/weight:0"
-    last = parts[-1]
-    if "norm" in name:
-        last = {"weight": "gamma", "bias": "beta"}[last]
-    elif len(parts) > 1:
-        last = {"weight": "kernel"}.get(last, last)
-    return "tf_marian_mt_model/model/" + "/".join([*parts[:-1], last]).replace("@", ".") + ":0"
+    """`model.encoder.layers.0.fc1.weight` as Keras has it: `model/encoder/layers.0/fc1/kernel`."""
+    *path, last = name.replace("layers.", "layers@").split(".")
+    names = {"weight": "gamma", "bias": "beta"} if "norm" in name else {"weight": "kernel"}
+    return "/".join([*path, names.get(last, last)]).replace("@", ".")
 
 
 def test_marians_gelu_is_computed_exactly_with_swish(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 from tf_transformer.importing.foreign_model import ImportedModelError
 
 SAFETENSORS, H5, TORCH = "model.safetensors", "tf_model.h5", "pytorch_model.bin"
+BIAS = "final_logits_bias"
 
 
 def read_weights(directory: pathlib.Path) -> dict[str, np.ndarray]:
@@ -15,7 +16,14 @@ def read_weights(directory: pathlib.Path) -> dict[str, np.ndarray]:
     if (directory / SAFETENSORS).is_file():
         return _safetensors(directory / SAFETENSORS)
     if (directory / H5).is_file():
-        return _h5(directory / H5)
+        weights = _h5(directory / H5)
+        if BIAS in weights:
+            return weights
+        if not (directory / TORCH).is_file():
+            raise ImportedModelError(
+                f"{directory / H5} lacks {BIAS}: before version 4.22 transformers did not write it, and such a file "
+                f"translates wrongly. Get {SAFETENSORS}, or {TORCH}."
+            )
     if (directory / TORCH).is_file():
         return _torch(directory / TORCH)
     raise ImportedModelError(f"{directory} has no weights: expected {SAFETENSORS}, {H5} or {TORCH}.")
@@ -74,8 +82,8 @@ def _torch_name(name: str) -> str:
     name = name.removesuffix(":0").replace("/", ".")
     if "shared" in name:
         return "model.shared.weight"
-    if "final_logits_bias" in name:
-        return "final_logits_bias"
+    if BIAS in name:
+        return BIAS
     name = re.sub(r"^.*?((?:encoder|decoder)\.(?:layers|embed_))", r"\1", name)
     name = re.sub(r"\.(kernel|gamma|embeddings)$", ".weight", name)
     return "model." + re.sub(r"\.beta$", ".bias", name)
