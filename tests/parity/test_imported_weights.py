@@ -91,7 +91,7 @@ def test_an_h5_file_without_its_bias_is_refused(tmp_path):
     write_h5(toy.folder)
     with h5py.File(toy.folder / "tf_model.h5", "a") as file:
         del file["final_logits_bias"]
-    with pytest.raises(ImportedModelError, match="lacks final_logits_bias: before version 4.22"):
+    with pytest.raises(ImportedModelError, match="lacks final_logits_bias: before version"):
         import_model(toy.folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
