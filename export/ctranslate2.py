@@ -105,6 +105,7 @@ def _specification(model: ModelConfig, tensors: dict, tokenizers: TokenizerPair,
     spec.register_target_vocabulary(target)
     spec.config.unk_token, spec.config.eos_token = UNKNOWN, target[model.end_id]
     spec.config.bos_token = spec.config.decoder_start_token = target[model.start_id]
+    spec.config.add_source_eos = tokenizers.source.adds_end
     spec.validate()
     return spec
 

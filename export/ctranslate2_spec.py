@@ -32,7 +32,6 @@ def transformer_spec_of(config: ModelConfig, tensors: Tensors, num_positions: in
         activation=_ACTIVATIONS[config.activation],
     )
     spec.config.layer_norm_epsilon = config.norm_epsilon
-    spec.config.add_source_eos = True
     converter = _Converter(config, tensors, num_positions)
     converter.fill_encoder(spec.encoder)
     converter.fill_decoder(spec.decoder)

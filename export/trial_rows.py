@@ -56,7 +56,7 @@ def long_rows(tokenizer: Tokenizer, limit: int) -> list[bytes]:
     """Rows of one token below, at and above the longest source, and far beyond: 10,000 tokens, 5 MB without a space."""
     word = b"a "
     each = len(tokenizer.encode(word * 2)) - len(tokenizer.encode(word))
-    around = [(limit + more - 1) // max(each, 1) for more in (-1, 0, 1)]
+    around = [(limit + more - len(tokenizer.encode(b""))) // max(each, 1) for more in (-1, 0, 1)]
     return [*(word * max(count, 0) for count in around), word * 10_000, b"x" * 5_000_000]
 
 

@@ -34,14 +34,20 @@ class Agreement:
 
 
 def compare_searches(workdir: Workdir, directory, texts: Sequence[str], beam_size: int) -> Agreement:
+    """Exports a model to `directory` and translates `texts` with both: see `compare_with`."""
+    return compare_with(export_ctranslate2(workdir, directory), workdir, texts, beam_size)
+
+
+def compare_with(directory, workdir: Workdir, texts: Sequence[str], beam_size: int) -> Agreement:
     """Translates `texts` with both, without length penalties, of which the two have different ones.
 
     Args:
-        directory: where the model is exported to.
+        directory: CTranslate2's model.
+        workdir: ours.
     """
     translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=0.0)
     found = [(each.texts[0], each.scores[0]) for each in translator.n_best(texts)]
-    runtime = ctranslate2.Translator(str(export_ctranslate2(workdir, directory)), intra_threads=1)
+    runtime = ctranslate2.Translator(str(directory), intra_threads=1)
     theirs = _translate(runtime, workdir, texts, beam_size)
     pairs = list(zip(texts, found, theirs))
     return Agreement(
@@ -60,7 +66,7 @@ def _translate(runtime, workdir: Workdir, texts: Sequence[str], beam_size: int) 
     for length in set(map(len, rows)):
         group = [index for index, row in enumerate(rows) if len(row) == length]
         results = runtime.translate_batch(
-            [source.pieces(rows[index][:-1]) for index in group],
+            [source.pieces(rows[index][: length - source.adds_end]) for index in group],
             beam_size=beam_size,
             length_penalty=0,
             min_decoding_length=0,  # by default CTranslate2 never gives an empty translation

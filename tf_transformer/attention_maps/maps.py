@@ -17,7 +17,8 @@ class AttentionMaps:
     sums to one over the keys that it may attend to.
 
     Args:
-        source: the S tokens that the encoder reads; the last is the end of the sentence.
+        source: the S tokens that the encoder reads; the last is the end of the sentence, in all models but those of
+            others that read none.
         target: the T tokens that the decoder reads; the first is the start symbol.
         predicted: the T tokens that follow them: what the decoder writes at each position.
         encoder: (N, H, S, S) float32.

@@ -32,7 +32,7 @@ def page(maps: AttentionMaps, title: str | None = None) -> Page:
     Example:
         >>> pathlib.Path("attention.html").write_text(page(maps), encoding="utf-8")
     """
-    source, target = _sentence(maps.source[:-1]), _sentence(maps.target[1:])
+    source, target = _sentence(_without_end(maps.source)), _sentence(maps.target[1:])
     values = {
         "TITLE": html.escape(title or f"Attention: {source}"),
         "SOURCE": html.escape(source),
@@ -71,6 +71,10 @@ def _kind(maps: AttentionMaps, kind: str) -> dict:
         "heads": weights.shape[1],
         "weights": base64.b64encode(np.rint(weights * 65535).astype("<u2").tobytes()).decode("ascii"),
     }
+
+
+def _without_end(tokens: list[str]) -> list[str]:
+    return tokens[:-1] if tokens[-1:] == ["</s>"] else tokens
 
 
 def _sentence(tokens: list[str]) -> str:

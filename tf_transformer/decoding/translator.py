@@ -93,7 +93,7 @@ class Translator(tf.Module):
         flat = tf.reshape(found.ids, [shape[0] * shape[1], tf.shape(found.ids)[2]])
         texts = tf.reshape(self.target_tokenizer.detokenize(flat), shape)
         scores = tf.where(found.lengths > 0, found.log_probs, -1e9)
-        scores = tf.where(source.lengths[:, None] > 1, scores, 0.0)
+        scores = tf.where(source.empty[:, None], 0.0, scores)
         texts, scores = (tf.ensure_shape(tensor, [None, self.decoding.beam_size]) for tensor in (texts, scores))
         return {"translations": texts, "scores": scores, "truncated": source.truncated}
 
@@ -102,8 +102,7 @@ class Translator(tf.Module):
         source = self._read(source)
         target = text_to_ids(target, self.target_tokenizer, self._longest_target())
         score = score_ids(self.model, source.ids, target.ids, target.lengths)
-        nothing = (source.lengths <= 1) & (target.lengths <= 1)
-        return {"score": tf.where(nothing, 0.0, score), "tokens": target.lengths}
+        return {"score": tf.where(source.empty & target.empty, 0.0, score), "tokens": target.lengths}
 
     def attention(self, text):
         """What the decoder looked at while it wrote the best translation.
@@ -144,7 +143,7 @@ class Translator(tf.Module):
             forced = text_to_ids(prefix, self.target_tokenizer, self._longest_target() - 1)
             rows |= {"prefix": forced.ids, "prefix_lengths": forced.lengths - 1}
             longest = tf.maximum(longest, forced.lengths)
-        rows["max_lengths"] = tf.where(source.lengths > 1, longest, 0)
+        rows["max_lengths"] = tf.where(source.empty, 0, longest)
         if not config.sampling:
             return search_ids(self.model, rows, self._options(n_best))
         hashes = tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.int32)

@@ -66,6 +66,7 @@ def _tables(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrde
 
 
 def _tokenizers(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrder) -> TokenizerPair:
-    source = tokenizer(foreign.source_pieces, foreign.source, source_order, "the source's SentencePiece model")
+    name = "the source's SentencePiece model"
+    source = tokenizer(foreign.source_pieces, foreign.source, source_order, name, foreign.source_end)
     written = foreign.target_pieces or target_pieces(foreign.source_pieces, foreign.target)
     return TokenizerPair(source, tokenizer(written, foreign.target, target_order, "the target's SentencePiece model"))

@@ -21,13 +21,15 @@ SPECIFICATION = "TransformerSpec"
 _TYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "<u2")
 _BFLOAT16 = 5
 _MAX_RANK = 3
+TEXTS = ("unk_token", "bos_token", "eos_token")
+"""Variables of older models whose bytes are text."""
 
 
 @dataclasses.dataclass(frozen=True)
 class BinaryModel:
     """The variables of a model.bin, aliases resolved, quantized weights brought back to float32."""
 
-    specification: str
+    version: int
     revision: int
     variables: dict[str, np.ndarray]
 
@@ -58,7 +60,7 @@ def read_binary_model(path: str | pathlib.Path) -> BinaryModel:
         if f"{variable}_scale" in variables:
             variables[f"{alias}_scale"] = variables[f"{variable}_scale"]
     reader.end()
-    return BinaryModel(name, revision, _dequantized(variables, reader))
+    return BinaryModel(version, revision, _dequantized(variables, reader))
 
 
 def _dequantized(variables: dict[str, np.ndarray], reader: "_Reader") -> dict[str, np.ndarray]:
@@ -72,7 +74,7 @@ def _dequantized(variables: dict[str, np.ndarray], reader: "_Reader") -> dict[st
             if scale.dtype != np.float32 or scale.shape not in ((), (1,), value.shape[:1]) or not (scale > 0).all():
                 raise reader.error(f"the scales of {name!r} do not fit it")
             value = value.astype(np.float32) / scale.reshape(-1, *[1] * (value.ndim - 1))
-        elif value.ndim and value.dtype != np.float32:
+        elif value.ndim and value.dtype != np.float32 and name not in TEXTS:
             raise reader.error(f"{name!r} is {value.dtype} without scales")
         values[name] = value
     return values

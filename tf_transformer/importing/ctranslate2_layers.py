@@ -6,12 +6,15 @@ import re
 import numpy as np
 
 from tf_transformer.importing.binary_model import BinaryModel
+from tf_transformer.importing.ctranslate2_config import VARIABLES
 from tf_transformer.importing.foreign_model import MAX_LAYERS, ImportedModelError
 from tf_transformer.importing.layer_weights import Linear
 
 _ATTENTION = {"self_attention": "self_attention", "cross_attention": "attention"}
 # Flags whose value changes nothing in a model with one source embedding that is not asked for alignments.
 _WITHOUT_EFFECT = re.compile(r"(encoder|decoder)/(embeddings_merge|alignment_heads|alignment_layer|scale_alibi)")
+# Before revision 5 of the specification these stood for both stacks.
+_ONCE_COMMON = ("num_heads", "pre_norm", "activation", "embeddings_merge", "alignment_layer", "alignment_heads")
 _MUST_BE_OFF = re.compile(r"(encoder|decoder)/(alibi|alibi_use_positive_positions|multi_query_attention|scale_outputs)")
 
 
@@ -19,8 +22,8 @@ class CTranslate2Layers:
     """Reads layers, embeddings and flags, and knows which variables nobody has read: parts that we do not have."""
 
     def __init__(self, binary: BinaryModel, file: pathlib.Path):
-        self._variables, self._file = binary.variables, file
-        self._read: set[str] = set()
+        self._variables, self._file = _renamed(binary), file
+        self._read = set(VARIABLES)
         self.depths = {stack: self._depth(stack) for stack in ("encoder", "decoder")}
         self._heads = int(self.same("num_heads", 0))
         if self._heads < 1:
@@ -82,7 +85,15 @@ class CTranslate2Layers:
 
     def embedding(self, stack: str) -> np.ndarray:
         """(V, D)."""
-        return self._tensor(f"{stack}/embeddings{'_0' if stack == 'encoder' else ''}/weight", 2)
+        name = f"{stack}/embeddings_0/weight"
+        return self._tensor(name if name in self._variables else f"{stack}/embeddings/weight", 2)
+
+    def scaled_embeddings(self, dim: int) -> bool:
+        """Whether embeddings are multiplied by the root of `dim`. The variable is a flag, or the factor itself."""
+        factor = self.same("scale_embeddings", 1)
+        if isinstance(factor, float) and not np.isclose(factor, 1.0) and not np.isclose(factor, dim**0.5):
+            raise self.error(f"embeddings multiplied by {factor:g}")
+        return not np.isclose(factor, 1.0) if isinstance(factor, float) else bool(factor)
 
     def positions(self, stack: str) -> np.ndarray | None:
         """The table of positions; None: CTranslate2 computes them."""
@@ -168,3 +179,18 @@ class CTranslate2Layers:
         if not found or found != set(range(len(found))) or len(found) > MAX_LAYERS:
             raise self.error(f"{len(found)} layers in the {stack}")
         return len(found)
+
+
+def _renamed(binary: BinaryModel) -> dict[str, np.ndarray]:
+    """The variables of a model under the names that they have since revision 5."""
+    variables = dict(binary.variables)
+    if binary.revision >= 5:
+        return variables
+    for name in _ONCE_COMMON:
+        if name in variables:
+            value = variables.pop(name)
+            variables |= {f"{stack}/{name}": value for stack in ("encoder", "decoder")}
+    for stack in ("encoder", "decoder"):
+        if (older := f"{stack}/embeddings/multiply_by_sqrt_depth") in variables:
+            variables[f"{stack}/scale_embeddings"] = variables.pop(older)
+    return variables

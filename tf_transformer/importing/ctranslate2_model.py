@@ -1,7 +1,7 @@
 """CTranslate2's model directories, and the Argos Translate packages that hold one.
 
 model.bin                  the weights, float32, float16, bfloat16, int16 or int8
-config.json                special tokens, epsilon
+config.json                special tokens, epsilon: see `ctranslate2_config`
 shared_vocabulary.json     or source_vocabulary.json and target_vocabulary.json; or .txt
 SentencePiece models       here or, as Argos has them, in the folder above: see `sentencepiece_files`
 """
@@ -12,6 +12,7 @@ import pathlib
 import numpy as np
 
 from tf_transformer.importing.binary_model import read_binary_model
+from tf_transformer.importing.ctranslate2_config import CTranslate2Config, read_config
 from tf_transformer.importing.ctranslate2_layers import CTranslate2Layers
 from tf_transformer.importing.foreign_files import read_json, sentencepiece_files
 from tf_transformer.importing.foreign_model import ForeignModel, ImportedModelError, Vocabulary, vocabulary
@@ -21,8 +22,6 @@ from tf_transformer.importing.positions import position_fields
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu", 4: "swish"}
 _GELU_SIGMOID = 4
 _OTHER_ACTIVATIONS = {1: "gelu (tanh)", 5: "tanh", 6: "sigmoid"}
-# What CTranslate2 takes where config.json says null.
-_EPSILON = 1e-5
 
 
 def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None) -> ForeignModel:
@@ -32,8 +31,7 @@ def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None
         source_file, target_file: SentencePiece models to take instead of those that are found.
     """
     binary = read_binary_model(directory / "model.bin")
-    config = read_json(directory / "config.json") if (directory / "config.json").is_file() else {}
-    _check_config(config, directory)
+    config = read_config(directory, binary)
     layers = CTranslate2Layers(binary, directory / "model.bin")
     activation = layers.same("activation", 0)
     if activation not in _ACTIVATIONS:
@@ -48,7 +46,7 @@ def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None
         layers.positions("encoder"), layers.positions("decoder"), tensors, source_table.shape[1]
     )
     source, target = _vocabularies(directory, config, bool(layers.scalar("decoder/start_from_zero_embedding", 0)))
-    scaled = bool(layers.same("scale_embeddings", 1))
+    scaled = layers.scaled_embeddings(source_table.shape[1])
     layers.check_all_read()
     pieces = sentencepiece_files(directory, source_file, target_file)
     return ForeignModel(
@@ -58,7 +56,7 @@ def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None
             **positions,
             "activation": _ACTIVATIONS[activation],
             "norm": "pre" if pre_norm else "post",
-            "norm_epsilon": float(config.get("layer_norm_epsilon") or _EPSILON),
+            "norm_epsilon": config.epsilon,
             "attention_bias": biased,
             "scale_embeddings": scaled,
         },
@@ -71,23 +69,14 @@ def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None
         target=target,
         source_pieces=pieces[0],
         target_pieces=pieces[1],
+        source_end=config.source_end,
     )
 
 
-def _check_config(config: dict, directory: pathlib.Path) -> None:
-    name = directory / "config.json"
-    if config.get("add_source_bos"):
-        raise ImportedModelError(f"{name}: add_source_bos: our sources begin with no start token.")
-    if not config.get("add_source_eos", False):
-        raise ImportedModelError(
-            f"{name}: add_source_eos is not true: this model reads sources without an end token, ours always have "
-            "one. (OpenNMT-py trains such models; those of OPUS-MT can be imported.)"
-        )
-
-
-def _vocabularies(directory: pathlib.Path, config: dict, from_zeros: bool) -> tuple[Vocabulary, Vocabulary]:
-    end, unknown = config.get("eos_token", "</s>"), config.get("unk_token", "<unk>")
-    start = None if from_zeros else config.get("decoder_start_token") or config.get("bos_token", "<s>")
+def _vocabularies(
+    directory: pathlib.Path, config: CTranslate2Config, from_zeros: bool
+) -> tuple[Vocabulary, Vocabulary]:
+    end, unknown, start = config.end, config.unknown, None if from_zeros else config.start
     if (shared := _tokens(directory, "shared_vocabulary")) is not None:
         both = vocabulary(shared, f"{directory}/shared_vocabulary", end, unknown, start=start)
         return both, both

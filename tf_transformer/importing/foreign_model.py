@@ -42,6 +42,7 @@ class ForeignModel:
         output_bias: (V,) or None.
         source, target: the vocabularies; the same object where they are shared.
         source_pieces, target_pieces: the SentencePiece models' bytes; None for the target: only one came.
+        source_end: whether the encoder reads an end token behind a text.
         languages: of source and target, where the files say.
         licence: that the files state.
     """
@@ -57,6 +58,7 @@ class ForeignModel:
     target: Vocabulary
     source_pieces: bytes
     target_pieces: bytes | None
+    source_end: bool = True
     languages: tuple[str | None, str | None] = (None, None)
     licence: str | None = None
 

@@ -28,7 +28,7 @@ _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 logger = logging.getLogger(__name__)
 
 
-def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str) -> Tokenizer:
+def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str, adds_end: bool = True) -> Tokenizer:
     """The tokenizer of a SentencePiece model whose pieces have the ids of a vocabulary; unknown ones are unknown."""
     check_model(model, name)
     model = with_language_tokens(with_unknown_characters(model, vocabulary), vocabulary)
@@ -47,9 +47,9 @@ def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str) 
         else:
             ids.append(known.get(piece.piece, UNKNOWN_ID))
     size = len(order.rows)
-    if ids == list(range(size)):
+    if adds_end and ids == list(range(size)):
         return Tokenizer(model, name=name)
-    return Tokenizer(model, IdMap(tuple(ids), size, PAD_ID, UNKNOWN_ID, START_ID, END_ID), name)
+    return Tokenizer(model, IdMap(tuple(ids), size, PAD_ID, UNKNOWN_ID, START_ID, END_ID, adds_end), name)
 
 
 def with_unknown_characters(model: bytes, vocabulary: Vocabulary) -> bytes:

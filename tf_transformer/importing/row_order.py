@@ -34,8 +34,9 @@ class RowOrder:
         wanted = {PAD_ID: vocabulary.pad, UNKNOWN_ID: vocabulary.unknown, END_ID: vocabulary.end}
         for place, row in (wanted | {START_ID: vocabulary.start}).items():
             special[place] = -1 if row is None else row
-        # Hugging Face's Marian starts from its padding: the row then serves two ids, and is predicted as one.
-        shared = special[START_ID] != -1 and special[START_ID] == special[PAD_ID]
+        # Hugging Face's Marian starts from its padding, fairseq's models from their end: the row then serves two ids,
+        # and is predicted as one.
+        shared = special[START_ID] != -1 and special[START_ID] in (special[PAD_ID], special[END_ID])
         invented = {place for place, row in enumerate(special) if row == -1} | ({START_ID} if shared else set())
         others = np.setdiff1d(np.arange(size), [row for row in special if row != -1])
         return cls(np.concatenate([special, others]).astype(np.int64), tuple(sorted(invented)))
@@ -60,6 +61,7 @@ class RowOrder:
         return ordered
 
     def ids(self, vocabulary: Vocabulary) -> dict[str, int]:
-        """The id of each token. Where two ids share a row it is the first."""
-        places = {row: place for place, row in reversed(list(enumerate(self.rows.tolist()))) if row != -1}
+        """The id of each token. Where the start shares the row of another, it is the other."""
+        places = {row: place for place, row in enumerate(self.rows.tolist()) if row != -1}
+        places |= {int(self.rows[place]): place for place in (PAD_ID, END_ID) if self.rows[place] != -1}
         return {token: places[row] for row, token in enumerate(vocabulary.tokens) if row in places}

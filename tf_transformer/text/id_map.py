@@ -21,6 +21,7 @@ class IdMap:
         ids: the model id of SentencePiece id 0, 1, 2 … Pieces that the Transformer lacks have `unknown_id`.
         vocab_size: the Transformer's V; all ids are below it.
         pad_id, unknown_id, start_id, end_id: its special ids. `start_id` may equal `pad_id`, as in OPUS-MT.
+        adds_end: whether `end_id` is put behind a text. OpenNMT-py's models read sources without it.
     """
 
     ids: tuple[int, ...]
@@ -29,6 +30,7 @@ class IdMap:
     unknown_id: int
     start_id: int
     end_id: int
+    adds_end: bool = True
 
     def __post_init__(self):
         object.__setattr__(self, "ids", tuple(int(i) for i in self.ids))
@@ -53,7 +55,10 @@ class IdMap:
         return table
 
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":"), sort_keys=True)
+        fields = dataclasses.asdict(self)
+        if self.adds_end:
+            del fields["adds_end"]  # the rule, and the hashes of tables from before it could be told
+        return json.dumps(fields, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_file(cls, path: str | pathlib.Path) -> "IdMap":
@@ -65,8 +70,11 @@ class IdMap:
             fields = json.loads(path.read_bytes())
             if not isinstance(fields, dict) or not isinstance(fields.get("ids"), list):
                 raise ValueError("expected an object with a list named 'ids'")
+            adds_end = fields.pop("adds_end", True)
+            if type(adds_end) is not bool:
+                raise ValueError("expected true or false for 'adds_end'")
             if not all(type(i) is int for i in (*fields["ids"], *(v for k, v in fields.items() if k != "ids"))):
                 raise ValueError("expected whole numbers only")
-            return cls(**fields)
+            return cls(**fields, adds_end=adds_end)
         except (ValueError, TypeError) as error:
             raise TokenizerError(f"{path}: not a usable table of ids: {error}; get or make the file again") from None

@@ -37,6 +37,7 @@ class Subwords:
         self._processor = _load(model, name)
         self._pieces = self._processor.get_piece_size()
         self.unknown_piece = self._processor.unk_id()
+        self.adds_end = id_map is None or id_map.adds_end
         if id_map is None:
             self._check_special_ids(name)
             self.vocab_size = self._pieces
@@ -51,12 +52,13 @@ class Subwords:
             self._to_model, self._to_piece = id_map.ids, id_map.to_pieces(self.unknown_piece).tolist()
 
     def encode(self, text: str | bytes) -> list[int]:
-        """The ids of `text`, ending in `end_id`. Control symbols such as `</s>` in the text are plain text."""
+        """The ids of `text`, ending in `end_id` (if `adds_end`). Control symbols such as `</s>` are plain text."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Iterable[str | bytes]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them, on one thread."""
-        rows = self._processor.encode([to_valid_text(text) for text in texts], add_eos=True, num_threads=1)
+        texts = [to_valid_text(text) for text in texts]
+        rows = self._processor.encode(texts, add_eos=self.adds_end, num_threads=1)
         if self.id_map is None:
             return rows
         return [[self._to_model[i] for i in row] for row in rows]

@@ -33,12 +33,15 @@ class Tokenizer(tf.Module):
         tokenizer = Tokenizer.from_file("tokenizer.model")
         tokenizer.decode(tokenizer.encode("Hello world."))     # "Hello world."
         tokenizer.tokenize(tf.constant(["Hello world.", ""]))  # RaggedTensor, each row ends in END
+
+    Rows end in END unless the table of ids says otherwise: `adds_end`.
     """
 
     def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model"):
         super().__init__(name="tokenizer")
         self._subwords = Subwords(model, id_map, name)
-        self._op = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32, add_eos=True)
+        self.adds_end: bool = self._subwords.adds_end
+        self._op = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32, add_eos=self.adds_end)
         self._op._model_resource = _LastingModel(model, self._subwords.sha256)
         self.vocab_size: int = self._subwords.vocab_size
         self.pad_id: int = self._subwords.pad_id

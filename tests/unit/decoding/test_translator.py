@@ -83,7 +83,7 @@ def test_megabytes_cost_little(translator):
 
 def test_the_limit_is_exact_and_flagged(translator, tokenizers):
     below, at, above = (" ".join(["dog"] * count) for count in range(LIMIT - 2, LIMIT + 1))
-    ids, lengths, truncated = text_to_ids(tf.constant([below, at, above]), tokenizers.source, LIMIT)
+    ids, lengths, truncated, _ = text_to_ids(tf.constant([below, at, above]), tokenizers.source, LIMIT)
     assert [len(tokenizers.source.encode(text)) for text in (below, at, above)] == [LIMIT - 1, LIMIT, LIMIT + 1]
     assert lengths.numpy().tolist() == [LIMIT - 1, LIMIT, LIMIT]
     assert truncated.numpy().tolist() == [False, False, True]

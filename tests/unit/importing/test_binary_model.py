@@ -2,28 +2,13 @@ import struct
 
 import numpy as np
 import pytest
+from ctranslate2_files import model, variable
 from toy_workdir import toy_workdir
 
 from tf_transformer.export.ctranslate2 import export_ctranslate2
 from tf_transformer.importing.binary_model import read_binary_model
 from tf_transformer.importing.foreign_model import ImportedModelError
 from tf_transformer.importing.importer import import_model
-
-
-def string(text):
-    return struct.pack("<H", len(text.encode()) + 1) + text.encode() + b"\0"
-
-
-def variable(name, array, kind):
-    data = array.tobytes()
-    shape = b"".join(struct.pack("<I", size) for size in array.shape)
-    return string(name) + struct.pack("B", array.ndim) + shape + struct.pack("<BI", kind, len(data)) + data
-
-
-def model(*variables, aliases=(), version=6, name="TransformerSpec"):
-    head = struct.pack("<I", version) + string(name) + struct.pack("<II", 7, len(variables))
-    tail = struct.pack("<I", len(aliases)) + b"".join(string(a) + string(b) for a, b in aliases)
-    return head + b"".join(variables) + tail
 
 
 @pytest.fixture

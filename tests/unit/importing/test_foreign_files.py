@@ -151,12 +151,8 @@ def test_a_work_directory_that_is_there_is_kept(tmp_path):
     refused(argos(tmp_path), tmp_path, "there already")
 
 
-def test_sources_without_an_end_and_other_tokenizers_are_refused(tmp_path):
+def test_other_tokenizers_are_refused(tmp_path):
     exported = export_ctranslate2(toy_workdir(tmp_path / "toy"), tmp_path / "exported")
-    config = json.loads((exported / "config.json").read_text())
-    (exported / "config.json").write_text(json.dumps(config | {"add_source_eos": False}))
-    refused(exported, tmp_path, "add_source_eos is not true")
-    (exported / "config.json").write_text(json.dumps(config))
     (exported / "tokenizer.model").rename(exported / "bpe.model")
     refused(exported, tmp_path, "BPE codes of subword-nmt")
     (exported / "bpe.model").rename(exported / "other")

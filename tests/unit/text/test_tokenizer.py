@@ -1,5 +1,7 @@
 """The tokenizer in Python and in the graph: the same ids for every string, text back, and honest errors."""
 
+import dataclasses
+import pickle
 import random
 
 import numpy as np
@@ -117,6 +119,23 @@ def test_mapped_ids(tokenizer, mapped, text):
 def test_mapped_text_comes_back(mapped):
     assert mapped.end_id == 0 and mapped.encode(SENTENCES[1])[-1] == 0
     assert mapped.decode(mapped.encode(SENTENCES[1])) == SENTENCES[1]
+
+
+def test_a_table_can_leave_the_end_out(tokenizer, mapped, tmp_path):
+    endless = Tokenizer(tokenizer.model, dataclasses.replace(mapped.id_map, adds_end=False))
+    texts = ["one two", "", "three </s>"]
+    expected = [row[:-1] for row in mapped.encode_batch(texts)]
+    assert endless.encode_batch(texts) == endless.tokenize(tf.constant(texts)).to_list() == expected
+    assert not endless.adds_end and mapped.adds_end
+    assert endless.sha256 != mapped.sha256
+    save_tokenizers(TokenizerPair(endless, mapped), tmp_path)
+    loaded = load_tokenizers(tmp_path)
+    assert (loaded.source.adds_end, loaded.target.adds_end) == (False, True)
+    assert loaded.source.sha256 == endless.sha256
+    assert pickle.loads(pickle.dumps(loaded.source.subwords)).encode_batch(texts) == expected
+    (tmp_path / "source.ids.json").write_text(endless.id_map.to_json().replace("false", "0"))
+    with pytest.raises(TokenizerError, match="true or false for 'adds_end'"):
+        load_tokenizers(tmp_path)
 
 
 def test_saved_pairs_come_back(tmp_path, tokenizer, mapped):
