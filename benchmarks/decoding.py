@@ -5,6 +5,9 @@
 `--peers` is the folder of the peers' scripts, `--peer-envs` that of their virtual environments; without them only our
 own figures are taken. Rounds of ours and theirs alternate, a ratio is taken within a round, and the median of the
 rounds counts: figures of a shared machine swing, ratios less so. Output lengths are forced.
+
+Ours is measured twice: as one call on all threads, and side by side as `translate` and `evaluate` work: the rows
+divided among the cores, each part on one thread.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 PEERS = (
     ("torch", "ctranslate2_peer.py", ("ctranslate2-float32", "ctranslate2-int8")),
@@ -32,7 +36,7 @@ def main() -> None:
         print(json.dumps(measure(args.child, args)))
         return
     with tempfile.TemporaryDirectory() as directory:
-        export(directory, args.beam)
+        export(directory, args.beam, args.preset)
         figures = compare(directory, args)
         figures |= lengths_and_single_rows(directory, args)
     print(json.dumps(figures) if args.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
@@ -44,13 +48,15 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--peer-envs", type=pathlib.Path, help="folder of their virtual environments")
     for name, value in {"batch": 32, "source": 25, "target": 28, "beam": 4, "rounds": 3, "repeat": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--preset", default="base", help="of our model; the peers' is always base (default base)")
     parser.add_argument("--lengths", type=int, nargs="*", default=[28, 112, 448], help="output lengths, ours alone")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def export(directory: str, beam: int) -> None:
+def export(directory: str, beam: int, preset: str = "base") -> None:
     """A SavedModel from ids (N, S) and output lengths (N,) to ids (N, K, L), by the translator's own search."""
     os.environ.update(ENVIRONMENT)
     import tensorflow as tf
@@ -60,7 +66,7 @@ def export(directory: str, beam: int) -> None:
     from tf_transformer.model import Transformer
 
     module = tf.Module()
-    module.model = Transformer.from_preset("base", vocab_size=SIZES["vocab"])
+    module.model = Transformer.from_preset(preset, vocab_size=SIZES["vocab"])
     options = SearchOptions(end_id=3, beam_size=beam, n_best=1, min_length=100_000, forbidden_ids=(0, 2))
 
     @tf.function(
@@ -79,14 +85,21 @@ def measure(directory: str, args: argparse.Namespace) -> dict:
     import numpy as np
     import tensorflow as tf
 
+    if args.threads > 1:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+    pool = ThreadPoolExecutor(args.threads)
     decode = tf.saved_model.load(directory).signatures["serving_default"]
     random = np.random.RandomState(0)
     source = tf.constant(random.randint(4, SIZES["vocab"], (args.batch, args.source)), tf.int32)
     max_lengths = tf.fill([args.batch], args.target)
+
+    def decode_part(part):
+        return decode(source=source[part :: args.threads], max_lengths=max_lengths[part :: args.threads])["ids"].numpy()
+
     times = []
     for _ in range(args.repeat + 1):
         start = time.perf_counter()
-        ids = decode(source=source, max_lengths=max_lengths)["ids"].numpy()
+        ids = np.concatenate(list(pool.map(decode_part, range(args.threads))))
         times.append(time.perf_counter() - start)
         if ids.shape != (args.batch, args.beam, args.target):
             raise SystemExit(f"Expected {args.target} tokens for each of {args.batch} rows; got {ids.shape}.")
@@ -96,26 +109,33 @@ def measure(directory: str, args: argparse.Namespace) -> dict:
 
 def ours(directory: str, args: argparse.Namespace, **changes) -> float:
     """Median tokens a second of a fresh process with the SavedModel."""
-    options = {name: getattr(args, name) for name in ("batch", "source", "target", "beam", "repeat")} | changes
+    options = {
+        name: getattr(args, name) for name in ("batch", "source", "target", "beam", "repeat", "threads")
+    } | changes
     command = [sys.executable, "-m", "benchmarks.decoding", "--child", directory, *_flags(options)]
     return json.loads(_output(command)[-1])["median"]
 
 
 def compare(directory: str, args: argparse.Namespace) -> dict:
     """Ours and the peers' tokens a second, and the ratios."""
-    speeds: dict[str, list[float]] = {"ours": []}
+    speeds: dict[str, list[float]] = {"ours": [], "ours_side_by_side": []}
     for _ in range(args.rounds):
         speeds["ours"].append(ours(directory, args))
+        speeds["ours_side_by_side"].append(ours(directory, args, threads=os.cpu_count() or 1))
         for name, speed in _peers(args).items():
             speeds.setdefault(name, []).append(speed)
         told = ", ".join(f"{name} {values[-1]:.1f}" for name, values in speeds.items())
         print(f"round {len(speeds['ours'])}, tokens a second: {told}", file=sys.stderr, flush=True)
     figures = {f"{name}_tokens_per_second": round(statistics.median(values), 1) for name, values in speeds.items()}
-    for name, values in speeds.items():
-        if name != "ours":
-            ratio = statistics.median(one / other for one, other in zip(speeds["ours"], values))
-            figures[f"ratio_{name}"] = round(ratio, 3)
+    for name, theirs in speeds.items():
+        if not name.startswith("ours"):
+            figures[f"ratio_{name}"] = _ratio(speeds["ours"], theirs)
+            figures[f"side_by_side_ratio_{name}"] = _ratio(speeds["ours_side_by_side"], theirs)
     return figures
+
+
+def _ratio(ours: list[float], theirs: list[float]) -> float:
+    return round(statistics.median(one / other for one, other in zip(ours, theirs)), 3)
 
 
 def _peers(args: argparse.Namespace) -> dict[str, float]:

@@ -61,7 +61,13 @@ def decoding_settings(args: argparse.Namespace) -> list[str]:
 
 
 def load_text_model(args: argparse.Namespace):
-    """The model that the flags name: a `LoadedModel`, or an `ExportedModel` for --saved-model."""
+    """The model that the flags name: a `LoadedModel`, or an `ExportedModel` for --saved-model.
+
+    This process computes on one thread an operation from now on, and so several batches at a time.
+    """
+    from tf_transformer.decoding.side_by_side import one_thread_an_operation
+
+    one_thread_an_operation()
     if args.saved_model is None:
         return _load_workdir(args)
     settings = decoding_settings(args)

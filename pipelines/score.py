@@ -63,8 +63,12 @@ def _score(args: argparse.Namespace, model, output: BinaryIO) -> tuple[float, in
 
 
 def _score_chunk(model, chunk: list[bytes]) -> list[tuple[float, int]]:
+    from tf_transformer.decoding.length_batches import in_batches
+    from tf_transformer.decoding.side_by_side import batches_at_a_time
+
     sides = [line.partition(b"\t") for line in chunk]
-    return model.scores([source for source, _, _ in sides], [target for _, _, target in sides])
+    columns = [source for source, _, _ in sides], [target for _, _, target in sides]
+    return in_batches(model.scores, *columns, threads=batches_at_a_time())
 
 
 def _pairs(args: argparse.Namespace) -> Iterator[bytes]:

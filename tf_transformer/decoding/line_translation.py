@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
 from tf_transformer.decoding.length_batches import in_batches
+from tf_transformer.decoding.side_by_side import batches_at_a_time
 from tf_transformer.decoding.translation import Translation
 from tf_transformer.text.lines import as_cell, as_line, chunks
 
@@ -48,7 +49,7 @@ class LineTranslation:
         """Lines to text to write: for each chunk its translations, each with a line feed."""
         call = self.model.translate if self.n_best is None else self.model.n_best
         for chunk in chunks(lines, self.chunk_lines, CHUNK_BYTES):
-            yield "".join(map(self._output, in_batches(call, chunk, done=self.done)))
+            yield "".join(map(self._output, in_batches(call, chunk, threads=batches_at_a_time(), done=self.done)))
 
     def _output(self, found: Translation) -> str:
         self.lines += 1

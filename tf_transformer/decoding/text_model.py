@@ -29,11 +29,7 @@ class LoadedModel:
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
         """The best translation of each text, without a score, and whether the text was cut."""
-        if not texts:
-            return []
-        # The search for one translation stops earlier than that for all of them; only the flag has to be made up for.
-        cut = self._translator._read(_strings(texts)).truncated.numpy()
-        return [Translation([text], [], bool(flag)) for text, flag in zip(self._translator(texts), cut)]
+        return self._translator.best(texts)
 
     def n_best(self, texts: Sequence[bytes]) -> list[Translation]:
         return self._translator.n_best(texts)

@@ -63,6 +63,15 @@ class Translator(tf.Module):
 
         return self._rows("translate", rows, texts=texts, **_given(prefixes=prefixes))
 
+    def best(self, texts: Iterable[str | bytes]) -> list[Translation]:
+        """The best translation of each text, in their order, without a score, and whether the text was cut."""
+
+        def rows(found):
+            pairs = zip(found["translation"].numpy(), found["truncated"].numpy())
+            return [Translation([text.decode("utf-8")], [], bool(cut)) for text, cut in pairs]
+
+        return self._rows("_best", rows, texts=texts)
+
     def n_best(self, texts: Iterable[str | bytes], prefixes: Iterable[str | bytes] | None = None) -> list[Translation]:
         """The K translations of each text, in their order, with scores and whether the text was cut."""
         return self._rows("nbest", to_translations, texts=texts, **_given(prefixes=prefixes))
@@ -77,9 +86,7 @@ class Translator(tf.Module):
 
     def translate(self, text, prefix=None):
         """[N] string -> {"translation": [N] string}. `prefix`, [N] string, is what each must begin with."""
-        source = self._read(text)
-        found = self._search(source, text, n_best=1, prefix=prefix)
-        return {"translation": self.target_tokenizer.detokenize(found.ids[:, 0])}
+        return {"translation": self._best(text, prefix)["translation"]}
 
     def nbest(self, text, prefix=None):
         """[N] string -> {"translations": [N, K], "scores": [N, K] float32, "truncated": [N] bool}.
@@ -124,6 +131,12 @@ class Translator(tf.Module):
             "target_tokens": _tokens(self.target_tokenizer, target, lengths),
             "attention": tf.where(written[:, None, None, :, None], stacked, 0.0),
         }
+
+    def _best(self, text, prefix=None):
+        """What `translate` gives, and "truncated" [N] bool. It stops earlier than `nbest`, which waits for all K."""
+        source = self._read(text)
+        found = self._search(source, text, n_best=1, prefix=prefix)
+        return {"translation": self.target_tokenizer.detokenize(found.ids[:, 0]), "truncated": source.truncated}
 
     def _read(self, text) -> Ids:
         limit = self.decoding.max_source_length

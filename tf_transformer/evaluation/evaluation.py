@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tf_transformer.decoding.length_batches import in_batches
+from tf_transformer.decoding.side_by_side import batches_at_a_time
 from tf_transformer.evaluation.scores import BOOTSTRAP, Score, check_tokenizer, corpus_scores, perplexity
 from tf_transformer.text.lines import as_line
 
@@ -81,9 +82,9 @@ def evaluate(
     check_tokenizer(tokenizer)  # now, not after an hour of translating
     texts, targets = ([line.encode() for line in side] for side in (sources, references))
     start = time.monotonic()
-    found = in_batches(model.translate, texts, done=done)
+    found = in_batches(model.translate, texts, threads=batches_at_a_time(), done=done)
     seconds = time.monotonic() - start
-    pairs = in_batches(model.scores, texts, targets)
+    pairs = in_batches(model.scores, texts, targets, threads=batches_at_a_time())
     hypotheses = [as_line(translation.texts[0]) for translation in found]
     return Evaluation(
         hypotheses=hypotheses,

@@ -1,4 +1,5 @@
 import random
+import threading
 
 import pytest
 
@@ -37,6 +38,38 @@ def test_results_come_back_in_order():
     results = in_batches(call, texts, texts[::-1], max_rows=2, done=progress.append)
     assert results == list(zip(texts, texts[::-1]))
     assert calls == progress == [2, 2, 2, 1]
+
+
+def test_threads_share_the_texts_and_change_nothing():
+    texts = [b"%d" % n for n in range(37)]
+    sizes, progress, both = [], [], threading.Barrier(2, timeout=20)
+
+    def call(batch):
+        sizes.append(len(batch))
+        if len(sizes) <= 2:
+            both.wait()  # passes only if two batches are computed at once
+        return batch
+
+    assert in_batches(call, texts, threads=2, done=progress.append) == texts
+    assert sorted(sizes) == sorted(progress) == [18, 19]
+
+
+def test_few_texts_are_not_divided():
+    sizes = []
+    in_batches(lambda batch: sizes.append(len(batch)) or batch, [b"a"] * 7, threads=4)
+    assert sizes == [7]
+
+
+def test_an_error_in_a_thread_is_raised_and_the_rest_not_begun():
+    begun = []
+
+    def call(batch):
+        begun.append(len(batch))
+        raise ValueError("no memory")
+
+    with pytest.raises(ValueError, match="no memory"):
+        in_batches(call, [b"a"] * 500, max_rows=8, threads=2)
+    assert len(begun) < 60
 
 
 def test_a_result_too_few_is_an_error():
