@@ -66,12 +66,12 @@ def batches_of(rows: list[bytes], size: int = 32) -> list[list[bytes]]:
 
 
 def unusual_batches(tokenizer: Tokenizer, limit: int) -> list[list[bytes]]:
-    """The nasty rows, the long ones among short ones, and a batch of no rows.
+    """The nasty rows, the long ones beside a few short ones (all rows of a batch cost what its longest does), and none.
 
     Args:
         tokenizer: of the source.
         limit: `max_source_length`.
     """
     short = [each for each in NASTY if len(each) < 100]
-    long = long_rows(tokenizer, limit)
-    return [list(NASTY), [*short[:3], *long[:3]], [*short, *long[3:]], []]
+    long = [*(each for each in NASTY if len(each) >= 100), *long_rows(tokenizer, limit)]
+    return [short, [*short[:3], *long[:3]], [*short[:3], *long[3:]], []]

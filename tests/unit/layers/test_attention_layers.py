@@ -1,5 +1,7 @@
 """Attention: fully masked rows, the blockwise form, causality, Keras masks, gradients, errors."""
 
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -147,3 +149,22 @@ def test_wrong_ranks_and_sizes_are_refused():
         layers.Encoder(norm="both")
     with pytest.raises(ValueError, match=r"needs the encoder's output.*cross_attention=False"):
         layers.Decoder(num_layers=1)(np.ones((2, 3, 8), "float32"))
+
+
+def test_a_graph_is_not_slower_than_its_operations():
+    """TensorFlow fuses scaling, product and causal mask, where they follow each other, into something very slow."""
+    query = tf.random.normal((7, 8, 61, 64))
+
+    def attend():
+        return layers.scaled_dot_product_attention(query, query, query, causal=True)[0]
+
+    def seconds(function):
+        function()
+        times = []
+        for _ in range(3):
+            began = time.process_time()
+            function()
+            times.append(time.process_time() - began)
+        return min(times)
+
+    assert seconds(tf.function(attend, autograph=False)) < 20 * seconds(attend)
