@@ -1,0 +1,186 @@
+"""How often an imported CTranslate2 model translates as CTranslate2 does, and how fast each of the two is.
+
+    python -m benchmarks.import_agreement --model model.argosmodel
+
+`--model` is an Argos package or a CTranslate2 folder, `--text` a file with a sentence a line. The rows of the table:
+
+    ours = CTranslate2 float32    both compute in float32
+    ours = CTranslate2 int8       it rounds what flows into each matrix to 8 bits, too
+    CTranslate2 int8 = float32    what that rounding does to CTranslate2 itself
+    rounded = CTranslate2 int8    ours with the same rounding, otherwise float32
+
+Searches are greedy and with a beam, without a length penalty, of which the two have different ones. The speeds are
+medians over rounds in which the programs take turns with the same sentences, in one call each.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+HERE = pathlib.Path(__file__).resolve().parent
+KINDS = ("float32", "int8")
+LONGEST = 256
+
+
+def main() -> None:
+    args = _parse()
+    if args.model is None:
+        print("import_agreement: no --model was given, left out", file=sys.stderr)
+        return
+    texts = args.text.read_text(encoding="utf-8").splitlines()[: args.rows]
+    with tempfile.TemporaryDirectory() as scratch:
+        both = Both(args.model, pathlib.Path(scratch), args.threads)
+        figures = {} if args.no_agreement else {"agreement": agreement(both, texts, args.beams)}
+        if args.rounds:
+            figures["sentences_per_second"] = speeds(both, texts[: args.batch], args.beams, args.rounds)
+    print(json.dumps(figures, ensure_ascii=False) if args.json else _table(figures, len(texts)))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=pathlib.Path, help="an .argosmodel, or a folder with CTranslate2's model.bin")
+    parser.add_argument("--text", type=pathlib.Path, default=HERE / "chinese_sentences.txt", help="a sentence a line")
+    parser.add_argument("--rows", type=int, default=None, help="take the first so many sentences only")
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--rounds", type=int, default=0, help="of timing; 0: none")
+    parser.add_argument("--batch", type=int, default=32, help="sentences that are timed")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of CTranslate2")
+    parser.add_argument("--no-agreement", action="store_true", help="time only")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+class Both:
+    """One model in CTranslate2 and, imported, in ours."""
+
+    def __init__(self, model: pathlib.Path, scratch: pathlib.Path, threads: int):
+        import ctranslate2
+        import sentencepiece
+
+        from tf_transformer.importing.archive import unpack
+        from tf_transformer.importing.foreign_files import sentencepiece_files
+        from tf_transformer.importing.importer import import_model
+
+        folder = model
+        if model.is_file():
+            unpack(model, scratch / "unpacked")
+            folder = scratch / "unpacked"
+        folder = next(folder.rglob("model.bin")).parent
+        self.workdir = import_model(folder, scratch / "run")
+        self._pieces = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_files(folder)[0])
+        self._runtimes = {
+            kind: ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads) for kind in KINDS
+        }
+        self._model = self.workdir.load_model()
+
+    def translator(self, beam: int):
+        """Our translator."""
+        import dataclasses
+
+        from tf_transformer.decoding.translator import Translator
+
+        decoding = dataclasses.replace(self.workdir.config.decoding, beam_size=beam, alpha=0.0)
+        return Translator(self._model, self.workdir.tokenizers, decoding)
+
+    def theirs(self, kind: str, texts: list[str], beam: int) -> list[str]:
+        """CTranslate2's translations."""
+        found = self._runtimes[kind].translate_batch(
+            self._pieces.encode(texts, out_type=str),
+            beam_size=beam,
+            length_penalty=0,
+            max_decoding_length=LONGEST,
+            max_batch_size=32,
+        )
+        return ["".join(each.hypotheses[0]).replace("▁", " ").strip() for each in found]
+
+
+def agreement(both: Both, texts: list[str], beams: list[int]) -> dict[str, dict[str, int]]:
+    """How many of the texts each pair of programs translates alike, by beam."""
+    figures = {}
+    for beam in beams:
+        theirs = {kind: both.theirs(kind, texts, beam) for kind in KINDS}
+        ours = both.translator(beam)(texts)
+        with rounded_activations():
+            rounded = both.translator(beam)(texts)
+        figures[f"beam {beam}"] = {
+            "ours = CTranslate2 float32": _same(ours, theirs["float32"]),
+            "ours = CTranslate2 int8": _same(ours, theirs["int8"]),
+            "CTranslate2 int8 = float32": _same(theirs["int8"], theirs["float32"]),
+            "rounded = CTranslate2 int8": _same(rounded, theirs["int8"]),
+        }
+        print(f"beam {beam}: {figures[f'beam {beam}']}", file=sys.stderr, flush=True)
+    return figures
+
+
+def _same(one: list[str], other: list[str]) -> int:
+    return sum(a == b for a, b in zip(one, other, strict=True))
+
+
+@contextlib.contextmanager
+def rounded_activations():
+    """Within it, translators are traced with inputs of dense layers and of the projection to logits in 8 bits.
+
+    That is what CTranslate2 does where its weights are int8: each row is multiplied by 127 / max |x| and rounded. The
+    weights of an imported int8 model are such numbers already.
+    """
+    import keras
+
+    from tf_transformer.decoding import decoder_step
+
+    dense, step, logits = keras.layers.Dense.call, decoder_step._dense, decoder_step.DecoderStep._logits
+    keras.layers.Dense.call = lambda layer, x, **options: dense(layer, _rounded(x), **options)
+    decoder_step._dense = lambda layer, x: step(layer, _rounded(x))
+    decoder_step.DecoderStep._logits = lambda decoder, x: logits(decoder, _rounded(x))
+    try:
+        yield
+    finally:
+        keras.layers.Dense.call, decoder_step._dense, decoder_step.DecoderStep._logits = dense, step, logits
+
+
+def _rounded(x):
+    """`x` (…, D) with each row as whole numbers from -127 to 127 times one factor."""
+    import tensorflow as tf
+
+    largest = tf.reduce_max(tf.abs(x), axis=-1, keepdims=True)
+    scale = tf.where(largest > 0, 127.0 / largest, 1.0)
+    return tf.round(x * scale) / scale
+
+
+def speeds(both: Both, texts: list[str], beams: list[int], rounds: int) -> dict[str, dict[str, float]]:
+    """Sentences a second of each program, by beam: medians over the rounds, after one that does not count."""
+    figures = {}
+    for beam in beams:
+        ours = both.translator(beam)
+        programs = {"ours": lambda: ours(texts)}  # noqa: B023
+        programs |= {f"CTranslate2 {kind}": lambda kind=kind: both.theirs(kind, texts, beam) for kind in KINDS}  # noqa: B023
+        seconds: dict[str, list[float]] = {name: [] for name in programs}
+        for _ in range(rounds + 1):
+            for name, run in programs.items():
+                began = time.perf_counter()
+                run()
+                seconds[name].append(time.perf_counter() - began)
+        figures[f"beam {beam}"] = {
+            name: round(len(texts) / statistics.median(times[1:]), 2) for name, times in seconds.items()
+        }
+    return figures
+
+
+def _table(figures: dict, count: int) -> str:
+    lines = []
+    for title, beams in figures.items():
+        of = f" of {count}" if title == "agreement" else ""
+        for beam, rows in beams.items():
+            lines += [f"{title}, {beam}: {name:28} {value}{of}" for name, value in rows.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
