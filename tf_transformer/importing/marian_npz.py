@@ -13,6 +13,7 @@ import zlib
 import numpy as np
 import yaml
 
+from tf_transformer.importing.archive import MAX_BYTES
 from tf_transformer.importing.foreign_files import sentencepiece_files
 from tf_transformer.importing.foreign_model import ForeignModel, ImportedModelError, vocabulary
 from tf_transformer.importing.layer_weights import gelu_sigmoid_as_swish, layer_tensors
@@ -69,9 +70,12 @@ def read_marian(
 def read_npz(file: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz`, of numbers only: pickled objects are never opened."""
     try:
+        with zipfile.ZipFile(file) as archive:
+            if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
+                raise ValueError("it would unpack to more than any model has")
         with np.load(file, allow_pickle=False) as opened:
             return {name: opened[name] for name in opened.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError, TypeError, MemoryError) as error:
         raise ImportedModelError(f"{file} cannot be read: {error}. Get the file again.") from None
 
 

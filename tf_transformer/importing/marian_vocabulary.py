@@ -35,7 +35,7 @@ def read_marian_vocabulary(file: str | pathlib.Path) -> list[str]:
         token, _, row = line.rpartition(":")
         if key is not None:
             token, key = key, None
-        if not row.strip().isdigit() or int(row) in rows:
+        if not row.strip().isdecimal() or int(row) in rows:
             raise ImportedModelError(
                 f"{file}, line {number}: expected `token: row` with a row of its own, got {line[:80]!r}."
             )

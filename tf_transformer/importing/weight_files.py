@@ -64,6 +64,8 @@ def _h5(file: pathlib.Path) -> dict[str, np.ndarray]:
         if isinstance(item, h5py.Dataset):
             if item.external or item.is_virtual:
                 raise ImportedModelError(f"{file}: {name} lies in another file, which is not read.")
+            if item.id.get_storage_size() != item.nbytes:  # Keras neither compresses nor leaves anything out
+                raise ImportedModelError(f"{file}: {name} is not there as it says, {item.nbytes:,} bytes.")
             key = _torch_name(name)
             weights[key] = item[()].T if name.removesuffix(":0").endswith("/kernel") else item[()]
 

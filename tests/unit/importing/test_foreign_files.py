@@ -1,14 +1,17 @@
+import io
 import json
 import pickle
 import stat
 import zipfile
 
+import h5py
 import numpy as np
 import pytest
 from foreign_toys import huggingface_toy, marian_toy
 from toy_workdir import toy_workdir
 
 from tf_transformer.export.ctranslate2 import export_ctranslate2
+from tf_transformer.importing import archive, marian_npz
 from tf_transformer.importing.importer import import_model
 
 
@@ -61,6 +64,44 @@ def test_a_truncated_npz_is_refused(tmp_path):
     for share in (0, 0.4, 0.999):
         (toy.folder / "model.npz").write_bytes(data[: int(share * len(data))])
         refused(toy.folder, tmp_path, "model.npz cannot be read")
+
+
+def test_an_npz_that_claims_more_than_it_holds_is_refused(tmp_path, monkeypatch):
+    toy = marian_toy(tmp_path / "foreign")
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**30, 2**20)})
+    with zipfile.ZipFile(toy.folder / "model.npz", "w") as opened:
+        opened.writestr("Wemb.npy", header.getvalue())
+    refused(toy.folder, tmp_path, "model.npz cannot be read")
+    np.savez_compressed(toy.folder / "model.npz", Wemb=np.zeros(2**20, np.float32))
+    monkeypatch.setattr(marian_npz, "MAX_BYTES", 2**20)
+    refused(toy.folder, tmp_path, "more than any model has")
+
+
+def test_bad_h5_files_are_refused(tmp_path):
+    toy = huggingface_toy(tmp_path / "foreign")
+    (toy.folder / "model.safetensors").unlink()
+    file = toy.folder / "tf_model.h5"
+    file.write_bytes(b"no HDF5 at all")
+    refused(toy.folder, tmp_path, "tf_model.h5 cannot be read")
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("model/huge:0", (2**30, 2**20), "f4", chunks=(16, 16))
+    refused(toy.folder, tmp_path, "huge:0 is not there as it says")
+    (tmp_path / "secret").write_bytes(bytes(64))
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("model/taken:0", (16,), "f4", external=[(str(tmp_path / "secret"), 0, 64)])
+    refused(toy.folder, tmp_path, "taken:0 lies in another file")
+    with h5py.File(file, "w") as opened:
+        opened["final_logits_bias:0"] = np.zeros((1, 9), np.float32)
+    refused(toy.folder, tmp_path, "the weights lack model.encoder.layers.0.self_attn.q_proj.weight")
+    file.write_bytes(file.read_bytes()[:-500])
+    refused(toy.folder, tmp_path, "tf_model.h5 cannot be read")
+
+
+def test_archives_larger_than_any_model_are_refused(tmp_path, monkeypatch):
+    package = argos(tmp_path)
+    monkeypatch.setattr(archive, "MAX_BYTES", 1000)
+    refused(package, tmp_path, "more than any model has")
 
 
 def test_a_torch_pickle_is_not_opened(tmp_path):
