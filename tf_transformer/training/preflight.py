@@ -4,11 +4,13 @@ import logging
 import resource
 import sys
 import time
+from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import TrainingConfig
+from tf_transformer.data.shapes import BatchShape
 from tf_transformer.training.counters import Counters
 from tf_transformer.training.replica_rows import Batch, pad_rows
 from tf_transformer.training.train_step import TrainStep
@@ -21,27 +23,47 @@ class OutOfMemoryError(ValueError):
 
 
 def preflight(step: TrainStep, sample: Batch, shapes, shards: int, multiple: int, config: TrainingConfig) -> None:
-    """Runs the step on a batch of the largest shape that is padding alone, which changes nothing.
+    """Runs the step on batches of the largest shapes that are padding alone, which changes nothing.
 
     Args:
         sample: any batch, for the names of its arrays.
-        shapes: of the global batches: `rows`, `source`, `target`.
+        shapes: of the global batches.
         shards: workers that share the rows.
         multiple: of a worker's rows.
         config: named in the advice.
     """
-    largest = max(shapes, key=lambda shape: shape.rows * (shape.source + shape.target))
-    rows = -(-largest.rows // shards)
-    lengths = {name: largest.source if name.startswith("source") else largest.target for name in sample}
+    for shape in largest_shapes(shapes):
+        _try(step, sample, shape, -(-shape.rows // shards), multiple, config)
+
+
+def largest_shapes(shapes: Iterable[BatchShape]) -> list[BatchShape]:
+    """The shapes that need most memory: by tokens, for the layers, and by pairs of tokens, for attention.
+
+    All shapes fill about the same budget of tokens, so that the longest sentences, in few rows, may need the most.
+    """
+    shapes = list(shapes)
+    by_tokens = max(shapes, key=lambda shape: shape.rows * (shape.source + shape.target))
+    by_pairs = max(shapes, key=lambda shape: shape.rows * _pairs(shape.source, shape.target))
+    return list(dict.fromkeys([by_tokens, by_pairs]))
+
+
+def _pairs(source: int, target: int) -> int:
+    """Attention weights of one sentence, head and layer: within source and target, and between them."""
+    return source * source + target * target + source * target
+
+
+def _try(step: TrainStep, sample: Batch, shape: BatchShape, rows: int, multiple: int, config: TrainingConfig) -> None:
+    lengths = {name: shape.source if name.startswith("source") else shape.target for name in sample}
     batch = {name: np.zeros((rows, length), np.int32) for name, length in lengths.items()}
+    size = f"{rows} rows of {shape.source} source and {shape.target} target tokens"
+    # Said before: where the operating system ends the process for its memory, this is the last line.
+    logger.info("Trying the largest batch, %s.", size)
     begun = time.monotonic()
-    size = f"{rows} rows of {largest.source} source and {largest.target} target tokens"
     try:
         step([pad_rows(batch, multiple)], Counters.start(config.precision))
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         raise OutOfMemoryError(f"The largest batch, {size}, does not fit into the memory. {_advice(config)}") from error
-    logger.info("Largest batch, %s: fits (%.1f GB at most, %.0f s with compilation).", size, _peak_memory(),
-                time.monotonic() - begun)  # fmt: skip
+    logger.info("It fits (%.1f GB at most, %.0f s with compilation).", _peak_memory(), time.monotonic() - begun)
 
 
 def _advice(config: TrainingConfig) -> str:
