@@ -21,7 +21,7 @@ def top_candidates(logits, count):
     """
     vocab_size = logits.shape[-1]
     size = _block_size(vocab_size, count)
-    if vocab_size < SMALL * max(size, count):
+    if vocab_size < max(SMALL * max(size, count), size * count):  # the latter: fewer blocks than candidates
         return tf.math.top_k(logits, min(count, vocab_size))
     blocks = _blocks(logits, size)
     _, best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), count)

@@ -7,14 +7,17 @@ import tensorflow as tf
 from tf_transformer.decoding.candidates import log_normalizer, top_candidates
 
 
-@pytest.mark.parametrize("vocab_size", [5, 32 * 37, 1297, 2003])
+@pytest.mark.parametrize(
+    "vocab_size, count",
+    [(5, 7), (32 * 37, 7), (1297, 7), (2003, 7), (2000, 62), (5000, 126), (17 * 151, 19), (37 * 37, 37)],
+)
 @pytest.mark.parametrize("levels", [3, 1000])
-def test_two_stages_are_exact(vocab_size, levels):
-    """Few levels: nearly everything is a tie."""
+def test_two_stages_are_exact(vocab_size, count, levels):
+    """Few levels: nearly everything is a tie. Wide beams ask for more candidates than there would be blocks."""
     random = np.random.RandomState(vocab_size)
     logits = random.randint(0, levels, (3, 2, vocab_size)).astype(np.float32)
-    values, ids = top_candidates(tf.constant(logits), 7)
-    expected = np.argsort(-logits, axis=-1, kind="stable")[..., :7]
+    values, ids = top_candidates(tf.constant(logits), count)
+    expected = np.argsort(-logits, axis=-1, kind="stable")[..., :count]
     np.testing.assert_array_equal(ids, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(logits, expected, axis=-1))
 
