@@ -36,7 +36,7 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         "parameters": candidate.model.count_params(),
         "weights": candidate.weights,
         "rounding": dataclasses.asdict(candidate.rounding) if candidate.rounding else None,
-        "checkpoint": {"name": candidate.checkpoint.name, "step": read_info(candidate.checkpoint)["step"]},
+        "checkpoint": _checkpoint(candidate.checkpoint),
         "data": _data(data),
         "scores": scores_of(workdir, candidate.checkpoint),
         "imported": imported,
@@ -50,6 +50,11 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         "versions": package_versions(),
         "files": files,
     }
+
+
+def _checkpoint(path: pathlib.Path) -> dict:
+    info = read_info(path)
+    return {"name": path.name, "step": info["step"], "sha256": info["files"]["model.safetensors"]["sha256"]}
 
 
 def write_model_card(directory: pathlib.Path, card: dict) -> None:

@@ -17,7 +17,9 @@ from tf_transformer.pipelines.train import STOPPED
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, metavar="DIR", help="what `prepare` wrote")
-    parser.add_argument("--workdir", default="ablation", metavar="DIR", help="of the rows (default: %(default)s)")
+    parser.add_argument(
+        "--workdir", default="ablation", metavar="DIR", help="where the rows and the table go (default: %(default)s)"
+    )
     parser.add_argument(
         "--rows", required=True, metavar="NAMES", help="presets, such as base,A1,B16,E; `all`: the whole of Table 3"
     )
@@ -25,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps",
         type=int,
         metavar="N",
-        help="of each row (default: the preset's); warm-up is at most a quarter of them",
+        help="training steps of each row (default: the preset's); warm-up is at most a quarter of them",
     )
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="X", help="multiply all widths, such as 0.25 (default: 1)"
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", dest="settings", action="append", default=[], metavar="SECTION.FIELD=VALUE",
         help="change a field in every row, such as training.batch_tokens=2048; repeatable",
     )  # fmt: skip
-    parser.add_argument("--split", default="validation", help="that rows are scored on (default: %(default)s)")
+    parser.add_argument("--split", default="validation", help="split that rows are scored on (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="the table as one JSON object")
 
 

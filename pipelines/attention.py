@@ -18,7 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to look at")
     parser.add_argument("--workdir", metavar="DIR", required=True, help="the model, as `train` left it")
     parser.add_argument(
-        "--checkpoint", default="auto", metavar="NAME", help="average, best, latest or a name (default: auto)"
+        "--checkpoint",
+        default="auto",
+        metavar="NAME",
+        help="average, best, latest or a name (default: the first that is there)",
     )
     parser.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own)")
     parser.add_argument("--output", metavar="DIR", help="where files go (default: WORKDIR/attention)")
@@ -32,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     corpus.add_argument("--split", default="test", help="of the data: test or validation (default: test)")
     corpus.add_argument("--source", metavar="FILE", help="other sentences instead, one a line")
     corpus.add_argument("--reference", metavar="FILE", help="their translations")
-    corpus.add_argument("--max-pairs", type=int, default=500, metavar="N", help="of the corpus (default: 500)")
+    corpus.add_argument("--max-pairs", type=int, default=500, metavar="N", help="pairs to read at most (default: 500)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,8 +8,10 @@ import argparse
 import importlib
 import logging
 import os
+import re
 import shlex
 import sys
+import textwrap
 
 from tf_transformer.version import __version__
 
@@ -34,6 +36,17 @@ VERBS = {
 _MODULES = {"import": "import_weights"}
 
 INTERRUPTED = 130
+
+
+class _Help(argparse.HelpFormatter):
+    """Fills paragraphs to the width of the terminal; indented ones, which are commands, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = re.split(r"\n{2,}", text.strip("\n"))
+        return "\n\n".join(
+            part if part.startswith("    ") else textwrap.fill(part, width, break_on_hyphens=False)
+            for part in paragraphs
+        )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -88,7 +101,7 @@ def _parser(argv: list[str]) -> argparse.ArgumentParser:
 def _add_verb(child: argparse.ArgumentParser, verb: str) -> None:
     module = importlib.import_module(f"tf_transformer.pipelines.{_MODULES.get(verb, verb)}")
     child.description = module.__doc__
-    child.formatter_class = argparse.RawDescriptionHelpFormatter
+    child.formatter_class = _Help
     module.add_arguments(child)
     child.add_argument("--verbose", action="store_true", help="more messages, and tracebacks of errors")
     child.set_defaults(verb=verb, run=module.run)

@@ -5,8 +5,11 @@ that is printed before it runs, so that it can be repeated by hand.
 """
 
 import argparse
+import json
+import os
 import pathlib
 import shlex
+import shutil
 import sys
 import time
 
@@ -40,23 +43,46 @@ def run(args: argparse.Namespace) -> int:
     ]
     total = len(steps) + 2
     for number, (title, command) in enumerate(steps, start=1):
-        _announce(number, total, title, command)
-        if command[0] == "export" and (base / "1").is_dir():
-            print(f"{base / '1'} is there already.", file=sys.stderr)
-        elif code := cli.main([str(word) for word in command]):
+        if command[0] == "inspect":
+            command = ["inspect", _versions(base)[-1]]
+        _announce(number, total, title, _words(command))
+        if command[0] == "export" and _is_exported(workdir, base):
+            print(f"{base} has this model already.", file=sys.stderr)
+        elif code := cli.main([*map(str, command), *(["--verbose"] if args.verbose else [])]):
+            print(f"\nIt goes on from here when you run it again: {args.command}", file=sys.stderr)
             return code
     sources, references = _unseen_sentences(data)
-    _announce(total - 1, total, "Ask for a translation over HTTP", ["serve", base])
+    _announce(total - 1, total, "Ask for a translation over HTTP", _words(["serve", base]))
     _ask_over_http(base, sources[0])
-    _announce(total, total, "Translate sentences it has never seen", ["translate", "--workdir", workdir])
+    command = f"echo {shlex.quote(sources[0])} | {_words(['translate', '--workdir', workdir])}"
+    _announce(total, total, "Translate sentences it has never seen", command)
     _translate(workdir, sources, references)
     print(_farewell(folder, data, workdir, base, time.monotonic() - started), file=sys.stderr)
     return 0
 
 
-def _announce(number: int, total: int, title: str, command: list) -> None:
-    words = shlex.join(["tf-transformer", *map(str, command)])
-    print(f"\n[{number}/{total}] {title}\n      $ {words}", file=sys.stderr, flush=True)
+def _words(command: list) -> str:
+    return shlex.join(["tf-transformer", *map(str, command)])
+
+
+def _announce(number: int, total: int, title: str, command: str) -> None:
+    print(f"\n[{number}/{total}] {title}\n      $ {command}", file=sys.stderr, flush=True)
+
+
+def _is_exported(workdir: pathlib.Path, base: pathlib.Path) -> bool:
+    """Whether the newest version of the export is of the checkpoint that an export would take now."""
+    from tf_transformer.training.checkpoints import read_info
+    from tf_transformer.workdir import Workdir
+
+    versions = _versions(base)
+    if not versions:
+        return False
+    exported = json.loads((versions[-1] / "model.json").read_bytes())["checkpoint"]
+    return exported.get("sha256") == read_info(Workdir(workdir).checkpoint())["files"]["model.safetensors"]["sha256"]
+
+
+def _versions(base: pathlib.Path) -> list[pathlib.Path]:
+    return sorted((path for path in base.glob("[0-9]*") if path.name.isdecimal()), key=lambda path: int(path.name))
 
 
 def _unseen_sentences(data: pathlib.Path) -> tuple[list[str], list[str]]:
@@ -75,7 +101,8 @@ def _ask_over_http(base: pathlib.Path, source: str) -> None:
 
     with server_in_thread(base) as server:
         url = f"http://127.0.0.1:{server.port}/v1/models/{server.name}"
-        print(f"POST {url}:predict", file=sys.stderr)
+        body = json.dumps({"instances": [source]})
+        print(f"      $ curl -d {shlex.quote(body)} {url}:predict", file=sys.stderr)
         (translation,) = Client(url).translate([source])
     print(f"{source!r} -> {translation!r}")
 
@@ -95,16 +122,26 @@ Done in {seconds / 60:.1f} minutes. Everything is in {folder}:
     {workdir}     configuration, checkpoints, logs, scores
     {base}    the SavedModel, for TensorFlow Serving
 
-What next?
+What next?{_activation()}
     translate your own:      echo "seven old bakers" | tf-transformer translate --workdir {workdir}
     see the attention:       tf-transformer attention --workdir {workdir} "seven old bakers"
     serve it here:           tf-transformer serve {base}
     serve it with Docker:    docker run -p 8501:8501 -e MODEL_NAME=phrasebook -e TF_ENABLE_ONEDNN_OPTS=1 \\
                                -v {base.resolve()}:/models/phrasebook tensorflow/serving
-    train on your files:     tf-transformer prepare --data files --train-source a.en --train-target a.de … --output data
+    train on your files:     tf-transformer prepare --data files --train-source a.en --train-target a.de \\
+                               --source-language en --target-language de --output mine
+                             tf-transformer train --data mine --workdir mine-run --preset small
     train on WMT14:          tf-transformer prepare --data tfds:wmt14_translate/de-en --source-language en \\
                                --target-language de --output wmt14
                              tf-transformer train --data wmt14 --workdir base --preset base"""
+
+
+def _activation() -> str:
+    """A line that puts the command on the path, where it is not: `make demo` calls it by its place in .venv."""
+    if shutil.which("tf-transformer"):
+        return ""
+    script = pathlib.Path(sys.prefix) / "bin" / "activate"
+    return f"\n    first, in this shell:    source {shlex.quote(os.path.relpath(script))}"
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", default="float32", metavar="TYPE", help="float32; float16 or bfloat16 halve the files"
     )
-    parser.add_argument("--format", default="saved_model", choices=("saved_model", "ctranslate2"))
+    parser.add_argument(
+        "--format", default="saved_model", choices=("saved_model", "ctranslate2"), help="default: %(default)s"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,9 +11,9 @@ from tf_transformer.pipelines import cli
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="path", required=True, metavar="PATH",
-        help="a folder with the model, Marian's .npz, or an .argosmodel",
+        help="a folder with the model or its zip, Marian's .npz, or an .argosmodel",
     )  # fmt: skip
-    parser.add_argument("--workdir", required=True, metavar="DIR", help="to write; must not be there")
+    parser.add_argument("--workdir", required=True, metavar="DIR", help="work directory to write; must not be there")
     parser.add_argument(
         "--source-tokenizer", metavar="FILE", help="SentencePiece model, where it is not beside the weights"
     )

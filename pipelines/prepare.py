@@ -31,10 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tfds.add_argument("--data-dir", metavar="DIR", help="where downloads and prepared corpora are kept")
     tfds.add_argument("--manual-dir", metavar="DIR", help="where files that were fetched by hand lie")
     vocabulary = parser.add_argument_group("vocabulary")
-    vocabulary.add_argument("--vocab-size", type=int, metavar="N", help="37000 for en–de, 32000 for others by default")
+    vocabulary.add_argument(
+        "--vocab-size",
+        type=int,
+        metavar="N",
+        help="pieces (default: 37000 for en–de, 32000 for other pairs, 2000 for the phrasebook)",
+    )
     vocabulary.add_argument("--tokenizer", metavar="DIR", help="use the tokenizer files of this directory instead")
     _add_cleaning(parser.add_argument_group("cleaning of the training pairs"))
-    parser.add_argument("--seed", type=int, default=1, help="of all sampling (default 1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all sampling (default 1)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
     parser.add_argument("--json", action="store_true", help="print the whole dataset.json instead of a summary")
 

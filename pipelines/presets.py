@@ -7,7 +7,9 @@ from tf_transformer.pipelines import cli
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--vocab-size", type=int, help="count parameters for this vocabulary (default: the preset's)")
+    parser.add_argument(
+        "--vocab-size", type=int, metavar="N", help="count parameters for this vocabulary (default: the preset's)"
+    )
     parser.add_argument("--json", action="store_true", help="the whole configurations, for machines")
 
 

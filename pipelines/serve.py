@@ -12,25 +12,41 @@ from tf_transformer.pipelines import cli
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model_base", metavar="MODEL_BASE", help="directory with the versions: MODEL_BASE/1, …")
-    parser.add_argument("--name", help="the model's name in the paths (default: MODEL_BASE's folder)")
+    parser.add_argument("--name", metavar="NAME", help="the model's name in the paths (default: MODEL_BASE's folder)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
     parser.add_argument(
         "--port", type=int, default=8501, help="port to listen at; 0 takes a free one (default: %(default)s)"
     )
     parser.add_argument(
-        "--max-batch-size", type=int, default=64, help="rows in one call of the model (default: %(default)s)"
+        "--max-batch-size",
+        metavar="N",
+        type=int,
+        default=64,
+        help="rows in one call of the model (default: %(default)s)",
     )
     parser.add_argument(
-        "--batch-timeout-ms", type=float, default=2.0, help="how long a request waits for others (default: %(default)s)"
+        "--batch-timeout-ms",
+        metavar="MS",
+        type=float,
+        default=2.0,
+        help="how long a request waits for others (default: %(default)s)",
     )
     parser.add_argument("--no-batching", action="store_true", help="one call of the model for each request")
     parser.add_argument(
-        "--workers", type=int, default=2, help="calls of the model at the same time (default: %(default)s)"
+        "--workers", metavar="N", type=int, default=2, help="calls of the model at the same time (default: %(default)s)"
     )
-    parser.add_argument("--max-request-rows", type=int, default=1024, help="rows in a request (default: %(default)s)")
-    parser.add_argument("--max-request-mb", type=float, default=32, help="size of a request (default: %(default)s)")
     parser.add_argument(
-        "--poll-seconds", type=float, default=1.0, help="how often to look for a new version (default: %(default)s)"
+        "--max-request-rows", metavar="N", type=int, default=1024, help="rows in a request (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-request-mb", metavar="MB", type=float, default=32, help="size of a request (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--poll-seconds",
+        metavar="S",
+        type=float,
+        default=1.0,
+        help="how often to look for a new version (default: %(default)s)",
     )
     parser.add_argument(
         "--shutdown-seconds",

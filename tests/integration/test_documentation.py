@@ -14,6 +14,7 @@ import pytest
 
 from tf_transformer.export.server_thread import server_in_thread
 from tf_transformer.pipelines import cli
+from tf_transformer.presets import get_preset
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -29,7 +30,7 @@ def commands(path):
     for block in blocks(path, "bash", "sh", "console"):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line.strip().removeprefix("$ "), comments=True)
-            while words and re.fullmatch(r"\w+=\S*", words[0]):
+            while words and re.fullmatch(r"\w+=.*", words[0], re.DOTALL):
                 words = words[1:]
             yield from _split(words)
 
@@ -76,9 +77,15 @@ def test_commands_exist_with_their_flags(document, words):
     parser, complaint = cli._parser(words), io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint), contextlib.redirect_stdout(io.StringIO()):
-            parser.parse_args(words)
+            args = parser.parse_args(words)
     except SystemExit as stop:
         assert stop.code == 0, complaint.getvalue()
+        return
+    config = get_preset(getattr(args, "preset", None) or "base")
+    config.override(getattr(args, "settings", []))
+    rows = getattr(args, "rows", None)
+    for row in rows.split(",") if rows and rows != "all" else []:
+        get_preset(row)
 
 
 def test_make_targets_and_scripts_exist():
@@ -147,6 +154,39 @@ def test_the_examples_of_those_who_import(walk, example, capsys):
     exec(compile(example, "README.md", "exec"), {})
     if "(2, 3, 1000)" in example:
         assert "(2, 3, 1000) (2, 4, 3, 4)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["attention.md", "data.md", "layers.md", "training.md"])
+def test_the_python_of_the_pages_runs(walk, page):
+    """All blocks of a page, one after another, in the folder of the README's commands."""
+    namespace = {}
+    for block in blocks(ROOT / "docs" / page, "python"):
+        exec(compile(block, page, "exec"), namespace)
+    assert namespace
+
+
+MESSAGES = re.findall(r"^\|([^|]*)\|", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE)
+OF_OTHERS = (
+    "No matching distribution",
+    "oneDNN custom operations",
+    "Op type not registered",
+    "ensurepip",
+    "tf-transformer: command",
+)
+
+
+def test_messages_that_the_page_on_trouble_quotes_are_in_the_code():
+    """Each quoted message, in parts where it has `…`, is in the source, whose strings may be broken over lines."""
+    folders = ("tf_transformer", "export", "pipelines")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in [*files, ROOT / "Makefile"])
+    source = re.sub(r"\"\s*\n\s*f?\"", "", source)
+    quoted = [text for cell in MESSAGES for text in re.findall(r"`([^`]+)`", cell) if " " in text]
+    assert len(quoted) > 15
+    for text in quoted:
+        for part in [] if text.startswith(OF_OTHERS) else text.split("…"):
+            assert part.strip(" :") in source, f"{text!r} is not in the code"
 
 
 def test_no_path_or_host_of_one_machine_is_in_the_tree():

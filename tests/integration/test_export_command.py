@@ -102,7 +102,8 @@ def test_every_warm_up_request_is_answered(version, loaded):
 
 def test_the_card_tells_what_it_is(version, workdir):
     card = json.loads((version / "model.json").read_text())
-    assert card["checkpoint"] == {"name": "step-00000007", "step": 7}
+    assert {name: card["checkpoint"][name] for name in ("name", "step")} == {"name": "step-00000007", "step": 7}
+    assert len(card["checkpoint"]["sha256"]) == 64
     assert card["tokenizer"]["sha256"] == workdir.tokenizers.sha256
     assert card["oldest_server"] == "2.12.1"
     assert (card["decoding"]["beam_size"], card["decoding"]["n_best"]) == (BEAMS, N_BEST)

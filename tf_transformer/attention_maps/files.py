@@ -30,13 +30,14 @@ def write_maps(
         directory: is made.
         layers, heads: which the pictures show, counted from 0; None: all. The pictures of lines show the last of them.
     """
+    wanted = chosen("layer", layers, max(len(maps.encoder), len(maps.decoder)))
+    chosen("head", heads, maps.encoder.shape[1])
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     html, arrays = directory / "attention.html", directory / "attention.npz"
     html.write_text(page(maps), encoding="utf-8")
     maps.save(arrays)
     paths = [html, arrays]
-    wanted = chosen("layer", layers, max(len(maps.encoder), len(maps.decoder)))
     for kind in KINDS:
         # One of the stacks may be shallower than the other.
         if there := [layer for layer in wanted if layer < len(maps.weights(kind))]:
