@@ -57,6 +57,7 @@ class Trainer:
         ended = None
         while ended is None:
             ended = self._round(stop)
+        self.reports.flush(self.state.counters)
         self.saver.save(self.state)
         return ended
 
@@ -102,6 +103,7 @@ class Trainer:
     def _check_finite(self) -> None:
         in_a_row = self.state.counters.skipped_in_a_row
         if in_a_row >= self.config.skipped_steps_limit:
+            self.reports.flush(self.state.counters)
             raise DivergedError(
                 f"Loss or gradient was not finite in {in_a_row} steps in a row, up to step {self.state.counters.step} "
                 "(training.skipped_steps_limit). The checkpoints from before are whole. Try a smaller "

@@ -1,0 +1,113 @@
+"""The training loop with a step that computes nothing: what it logs, validates and saves, and when."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from training_toys import TRAINING
+
+from tf_transformer.training.counters import Counters
+from tf_transformer.training.run_log import RunLog, read_log
+from tf_transformer.training.run_reports import RunReports
+from tf_transformer.training.run_state import RunState
+from tf_transformer.training.stop_request import StopRequest
+from tf_transformer.training.train_step import StepReport
+from tf_transformer.training.trainer import DivergedError, Trainer
+from tf_transformer.training.validation import ValidationLoss
+
+
+class Groups:
+    position = None
+
+    def take(self, limit: int) -> list:
+        return [{}] * limit
+
+
+class Saver:
+    def __init__(self):
+        self.saved, self.best = [], []
+
+    def save(self, state):
+        self.saved.append((state.counters.step, state.validated_step))
+
+    def save_if_due(self, state):
+        pass
+
+    def save_best(self, state, _result):
+        self.best.append(state.counters.step)
+
+
+class Step:
+    """Counts; asks to stop at `stop_at`, is not finite from `bad_from` on."""
+
+    def __init__(self, stop_at=None, bad_from=None):
+        self._stop_at, self._bad_from = stop_at, bad_from
+
+    def __call__(self, batches, counters, _stop):
+        steps = np.arange(counters.step, counters.step + len(batches)) + 1
+        bad = np.array([self._bad_from is not None and step >= self._bad_from for step in steps])
+        ones = np.ones(len(steps), "float32")
+        report = StepReport(3.0 * ones, 2.0 * ones, ones, ones, ones, bad.astype("float32"), steps == self._stop_at)
+        in_a_row = counters.skipped_in_a_row + int(bad.sum())
+        return counters._replace(step=int(steps[-1]), skipped_in_a_row=in_a_row), report
+
+
+class Validation:
+    """Perplexities that are given in advance."""
+
+    def __init__(self, *likelihoods: float):
+        self._left = list(likelihoods)
+
+    def __call__(self) -> ValidationLoss:
+        return ValidationLoss(1.0, self._left.pop(0), 7)
+
+
+class ToyRun:
+    """A trainer of these parts, from step 0 on; `events` are what is in its log."""
+
+    def __init__(self, folder, step=None, validation=None, **config):
+        config = {"max_steps": 13, "steps_per_call": 1, "validation_steps": 5, **config}
+        self.folder, self.saver = folder, Saver()
+        self.state = RunState(None, None, None, Counters.start("float32"))
+        self.trainer = Trainer(
+            dataclasses.replace(TRAINING, **config), self.state, step or Step(), Groups(), self.saver,
+            RunReports(RunLog(folder), Quiet()), validation,
+        )  # fmt: skip
+
+    def run(self) -> str:
+        return self.trainer.run(StopRequest())
+
+    def events(self, kind: str) -> list[tuple]:
+        return [(event["step"], event.get("steps")) for event in read_log(self.folder) if event["event"] == kind]
+
+
+class Quiet:
+    def update(self, *_):
+        pass
+
+    say = update
+
+
+def test_the_steps_before_an_interruption_are_in_the_log(tmp_path):
+    run = ToyRun(tmp_path, Step(stop_at=3))
+    assert run.run() == "interrupted"
+    assert run.events("train") == [(3, 3)]
+
+
+def test_the_steps_before_early_stopping_are_in_the_log(tmp_path):
+    run = ToyRun(tmp_path, validation=Validation(1.0, 2.0), early_stopping=1)
+    assert run.run() == "early stopping"
+    assert run.events("train") == [(10, 10)]
+
+
+def test_the_steps_before_a_divergence_are_in_the_log(tmp_path):
+    run = ToyRun(tmp_path, Step(bad_from=5), skipped_steps_limit=3)
+    with pytest.raises(DivergedError, match="3 steps in a row, up to step 7"):
+        run.run()
+    assert run.events("train") == [(7, 7)]
+
+
+def test_no_step_is_in_the_log_twice(tmp_path):
+    run = ToyRun(tmp_path, max_steps=23)
+    assert run.run() == "finished"
+    assert run.events("train") == [(20, 20), (23, 3)]
