@@ -45,17 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.hypotheses is not None:
         return _score_hypotheses(args)
+    from tf_transformer.evaluation.record import check_replaceable, write_record
+
     sources, references = _test_set(args)
     model = load_text_model(args)
     args.target_language = args.target_language or model.target_language
-    evaluation = _evaluate(args, model, sources, references)
     identity = _identity(args, model)
     directory = _record_directory(args, identity)
+    if directory is not None:
+        check_replaceable(directory)  # now, not after an hour of translating
+    evaluation = _evaluate(args, model, sources, references)
     record = {"directory": None if directory is None else str(directory)}
     _print(args, evaluation.to_dict() | identity | record, evaluation.report())
     if directory is not None:
-        from tf_transformer.evaluation.record import write_record
-
         write_record(directory, evaluation, sources, references, identity, _commands(args, identity))
         logger.info(f"kept in {directory}")
     return 0

@@ -176,6 +176,15 @@ def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys, monke
     assert capsys.readouterr().out.splitlines() == report.splitlines()[:3]
 
 
+def test_a_directory_with_other_files_is_refused_before_translating(workdir, files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Translator, "best", lambda *_: pytest.fail("It was translated."))
+    (tmp_path / "mine.txt").write_text("mine")
+    words = ["evaluate", "--workdir", str(workdir.path), "--source", files[0], "--reference", files[1]]
+    assert main([*words, "--output", str(tmp_path)]) == 1
+    assert "holds other files, 'mine.txt' for one" in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
 def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys):
     expected = translator.scores(*(pathlib.Path(file).read_text().splitlines() for file in files))
     for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model)]):

@@ -18,10 +18,27 @@ from tf_transformer.evaluation.evaluation import Evaluation
 from tf_transformer.evaluation.scores import SACREBLEU
 from tf_transformer.text.lines import as_line
 
+FILES = ("hypotheses.txt", "source.txt", "reference.txt", "scores.json", "config.json", "commands.txt")
+
 
 def record_name(*parts: object) -> str:
     """A name for a record that is also one of a directory: "test-average-beam4-alpha0.6"."""
     return re.sub(r"[^\w.+-]+", "_", "-".join(str(part) for part in parts)).lstrip(".") or "evaluation"
+
+
+def check_replaceable(directory: str | os.PathLike) -> None:
+    """Refuses a place where there is anything but an older record: writing a record there would delete it."""
+    directory = pathlib.Path(directory)
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise ValueError(f"A record is a directory, but {directory} is a file; give another place.")
+    others = sorted({path.name for path in directory.iterdir()} - set(FILES))
+    if others:
+        raise ValueError(
+            f"Expected a new directory or an older record to replace, but {directory} holds other files, {others[0]!r} "
+            "for one; give a directory of its own."
+        )
 
 
 def write_record(
@@ -35,11 +52,12 @@ def write_record(
     """Writes a record, in place of an older one of that name; it appears complete.
 
     Args:
-        directory: `WORKDIR/evaluation/<name>`.
+        directory: `WORKDIR/evaluation/<name>`. A directory with other files than a record's is refused.
         config: JSON-able facts about the model and the search.
         commands: that repeat it all, and that score the hypotheses again, as words.
     """
-    directory = pathlib.Path(directory)
+    directory = pathlib.Path(directory).resolve()
+    check_replaceable(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     beside = directory.with_name(f".{directory.name}.writing-{os.getpid()}")
     try:
@@ -53,12 +71,20 @@ def write_record(
         _write(beside / "scores.json", _json(evaluation.to_dict()))
         _write(beside / "config.json", _json(config))
         _write(beside / "commands.txt", _commands(evaluation, commands))
-        if directory.exists():
-            shutil.rmtree(directory)
-        beside.rename(directory)
+        _put_in_place(beside, directory)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return directory
+
+
+def _put_in_place(beside: pathlib.Path, directory: pathlib.Path) -> None:
+    """Renames `beside` to `directory`. The older record goes last, so that there is always one on the disk."""
+    aside = directory.with_name(f".{directory.name}.replaced")
+    if directory.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+        directory.rename(aside)
+    beside.rename(directory)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _commands(evaluation: Evaluation, commands: Sequence[Sequence[str]]) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from tf_transformer.decoding.translation import Translation
 from tf_transformer.evaluation.evaluation import evaluate
-from tf_transformer.evaluation.record import record_name, write_record
+from tf_transformer.evaluation.record import check_replaceable, record_name, write_record
 
 SOURCES = ["one two three four five", "six\u2028seven eight", ""]
 REFERENCES = ["one two three four", "six seven eight nine", ""]
@@ -54,6 +54,36 @@ def test_a_record_holds_what_repeats_the_score(tmp_path):
     assert first == "tf-transformer evaluate --workdir 'my run'"
     assert second.startswith("sacrebleu reference.txt -i hypotheses.txt -m bleu chrf -tok 13a")
     assert [each.name for each in path.parent.iterdir()] == ["test"]
+
+
+def test_nothing_but_an_older_record_is_replaced(tmp_path):
+    evaluation = evaluate(Echo(), SOURCES, REFERENCES, bootstrap=0)
+    path = write_record(tmp_path / "mine", evaluation, SOURCES, REFERENCES, {}, [])
+    check_replaceable(path)
+    (path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match=r"holds other files, 'thesis\.tex' for one"):
+        write_record(path, evaluation, SOURCES, REFERENCES, {}, [])
+    assert (path / "thesis.tex").read_text() == "years of work"
+    with pytest.raises(ValueError, match=r"commands\.txt is a file"):
+        write_record(path / "commands.txt", evaluation, SOURCES, REFERENCES, {}, [])
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_an_older_record_stays_when_the_new_one_cannot_come(tmp_path, monkeypatch):
+    evaluation = evaluate(Echo(), SOURCES, REFERENCES, bootstrap=0)
+    path = write_record(tmp_path / "test", evaluation, SOURCES, REFERENCES, {"step": 1}, [])
+    rename = type(path).rename
+
+    def fail(source, target):
+        if ".writing-" in source.name:
+            raise OSError("no")
+        return rename(source, target)
+
+    monkeypatch.setattr(type(path), "rename", fail)
+    with pytest.raises(OSError, match="no"):
+        write_record(path, evaluation, SOURCES, REFERENCES, {"step": 2}, [])
+    [left] = tmp_path.iterdir()
+    assert json.loads((left / "config.json").read_text()) == {"step": 1}
 
 
 def test_names_are_names_of_directories():
