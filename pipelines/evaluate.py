@@ -48,9 +48,10 @@ def run(args: argparse.Namespace) -> int:
     from tf_transformer.evaluation.record import check_replaceable, write_record
 
     sources, references = _test_set(args)
+    checkpoint = _resolve_checkpoint(args)
     model = load_text_model(args)
     args.target_language = args.target_language or model.target_language
-    identity = _identity(args, model)
+    identity = _identity(args, model, checkpoint)
     directory = _record_directory(args, identity)
     if directory is not None:
         check_replaceable(directory)  # now, not after an hour of translating
@@ -101,23 +102,37 @@ def _evaluate(args: argparse.Namespace, model, sources: list[str], references: l
         )
 
 
-def _identity(args: argparse.Namespace, model) -> dict:
+def _resolve_checkpoint(args: argparse.Namespace) -> dict | None:
+    """Makes --checkpoint the one that is there now, and returns what its record says of it.
+
+    A training run that goes on may write newer ones while this one is loaded and translates.
+    """
+    if args.saved_model is not None or args.workdir is None:
+        return None
+    from tf_transformer.training.checkpoints import read_info
+    from tf_transformer.workdir import Workdir
+
+    workdir = Workdir(args.workdir)
+    path = workdir.checkpoint(args.checkpoint or "auto")
+    args.checkpoint = path.name if path.parent == workdir.checkpoints else str(path)
+    info = read_info(path)
+    return {"name": path.name, "step": info["step"], "files": info["files"]}
+
+
+def _identity(args: argparse.Namespace, model, checkpoint: dict | None) -> dict:
     """What was evaluated, on what, and with which versions."""
-    from tf_transformer.workdir import Workdir, package_versions
+    from tf_transformer.workdir import package_versions
 
     facts = {"test_set": _test_set_name(args), "versions": package_versions()}
-    if args.saved_model is not None:
+    if checkpoint is None:
         return {"saved_model": model.name} | facts
-    from tf_transformer.training.checkpoints import read_info
-
-    path = Workdir(args.workdir).checkpoint(args.checkpoint or "auto")
-    info = read_info(path)
-    weights = {"name": path.name, "step": info["step"], "files": info["files"]}
-    return {"checkpoint": weights, "decoding": decoding_config(args).to_dict()} | facts
+    return {"checkpoint": checkpoint, "decoding": decoding_config(args).to_dict()} | facts
 
 
 def _test_set_name(args: argparse.Namespace) -> str:
-    return pathlib.Path(args.source).name if args.source else args.split
+    if args.source:
+        return pathlib.Path(args.source).name
+    return args.split if args.data is None else f"{pathlib.Path(args.data).resolve().name}-{args.split}"
 
 
 def _record_directory(args: argparse.Namespace, identity: dict) -> pathlib.Path | None:
@@ -128,14 +143,23 @@ def _record_directory(args: argparse.Namespace, identity: dict) -> pathlib.Path 
     if args.workdir is None:
         logger.info("Nothing is kept: give --output DIR, or --workdir DIR too, to keep the translations.")
         return None
-    if "decoding" in identity:
-        decoding = identity["decoding"]
-        parts = identity["checkpoint"]["name"], f"beam{decoding['beam_size']}", f"alpha{decoding['alpha']:g}"
-    else:
-        parts = "export", pathlib.Path(identity["saved_model"]).name
     from tf_transformer.workdir import Workdir
 
-    return Workdir(args.workdir).evaluation / record_name(args.name or record_name(identity["test_set"], *parts))
+    name = args.name or record_name(identity["test_set"], *_model_parts(args, identity))
+    return Workdir(args.workdir).evaluation / record_name(name)
+
+
+def _model_parts(args: argparse.Namespace, identity: dict) -> list[str]:
+    """The parts of a record's name that tell the model, and whatever in its search is not the work directory's."""
+    scoring = [] if args.tokenize is None else [f"tok-{args.tokenize}"]
+    if "decoding" not in identity:
+        return ["export", *pathlib.Path(identity["saved_model"]).resolve().parts[-2:], *scoring]
+    from tf_transformer.workdir import Workdir
+
+    decoding, usual = identity["decoding"], Workdir(args.workdir).config.decoding.to_dict()
+    changed = [name for name in decoding if decoding[name] != usual[name] and name not in ("beam_size", "alpha")]
+    search = [f"beam{decoding['beam_size']}", f"alpha{decoding['alpha']:g}"]
+    return [identity["checkpoint"]["name"], *search, *(f"{name}{decoding[name]}" for name in changed), *scoring]
 
 
 def _commands(args: argparse.Namespace, identity: dict) -> list[list[str]]:
@@ -147,7 +171,7 @@ def _commands(args: argparse.Namespace, identity: dict) -> list[list[str]]:
     again += _words(vars(args), scoring)
     words += _words(dict(vars(args), split=None if args.source else args.split), flags)
     if "checkpoint" in identity:
-        words += ["--checkpoint", args.checkpoint or identity["checkpoint"]["name"]]
+        words += ["--checkpoint", args.checkpoint]
     for setting in args.settings:
         words += ["--set", setting]
     return [words, again]

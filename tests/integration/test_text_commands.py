@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -10,9 +11,13 @@ import pytest
 import tensorflow as tf
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
+from tf_transformer.decoding.translation import Translation
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.export.signatures import trace_signatures
+from tf_transformer.pipelines import evaluate
 from tf_transformer.pipelines.cli import main
+from tf_transformer.training.checkpoints import load_model_tensors, save_checkpoint
+from tf_transformer.workdir import Workdir
 
 AWKWARD = [
     b"the dog sees the cat.\r",
@@ -183,6 +188,46 @@ def test_a_directory_with_other_files_is_refused_before_translating(workdir, fil
     assert main([*words, "--output", str(tmp_path)]) == 1
     assert "holds other files, 'mine.txt' for one" in " ".join(capsys.readouterr().err.split())
     assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def recorded(workdir, monkeypatch, *words, meanwhile=lambda: None):
+    """The record of an evaluation whose translations are its sources; `meanwhile` happens while it translates."""
+
+    def best(self, texts):
+        meanwhile()
+        return [Translation([text.decode()], [], False) for text in texts]
+
+    monkeypatch.setattr(Translator, "best", best)
+    monkeypatch.setattr(Translator, "scores", lambda self, sources, targets: [(-1.0, 1)] * len(sources))
+    before = set(workdir.evaluation.glob("*"))
+    monkeypatch.setattr(evaluate, "lines_of_split", lambda args: (["the dog"], ["the cat"]))
+    assert main(["evaluate", "--bootstrap", "0", "--workdir", str(workdir.path), *words]) == 0
+    [record] = set(workdir.evaluation.glob("*")) - before
+    return record
+
+
+def test_a_record_names_the_checkpoint_that_was_loaded(workdir, tmp_path, monkeypatch):
+    shutil.copytree(workdir.path, tmp_path / "run")
+    copy = Workdir(tmp_path / "run")
+    tensors = load_model_tensors(copy.checkpoint())
+
+    def train_on():
+        save_checkpoint(copy.checkpoints / "step-00000011", tensors, step=11)
+
+    record = recorded(copy, monkeypatch, "--checkpoint", "latest", meanwhile=train_on)
+    assert record.name.startswith("test-step-00000007-")
+    assert json.loads((record / "config.json").read_text())["checkpoint"]["step"] == 7
+    assert "--checkpoint step-00000007" in (record / "commands.txt").read_text()
+
+
+def test_records_of_other_settings_have_other_names(workdir, monkeypatch):
+    for words, name in (
+        (["--set", "decoding.no_repeat_ngram=3"], "test-step-00000007-beam4-alpha0.6-no_repeat_ngram3"),
+        (["--set", "decoding.max_extra_length=5"], "test-step-00000007-beam4-alpha0.6"),  # the work directory's own
+        (["--tokenize", "char"], "test-step-00000007-beam4-alpha0.6-tok-char"),
+        (["--data", "prepared/de"], "de-test-step-00000007-beam4-alpha0.6"),
+    ):
+        assert recorded(workdir, monkeypatch, *words).name == name
 
 
 def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys):
