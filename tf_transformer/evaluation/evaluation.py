@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 
 from tf_transformer.decoding.length_batches import in_batches
 from tf_transformer.decoding.side_by_side import batches_at_a_time
-from tf_transformer.evaluation.scores import BOOTSTRAP, Score, check_tokenizer, corpus_scores, perplexity
+from tf_transformer.evaluation.scores import (
+    BOOTSTRAP,
+    Score,
+    check_bootstrap,
+    check_tokenizer,
+    corpus_scores,
+    perplexity,
+)
 from tf_transformer.text.lines import as_line
 
 
@@ -79,6 +86,7 @@ def evaluate(
         )
     if not sources:
         raise ValueError("There is nothing to evaluate: the test set has no sentences.")
+    check_bootstrap(bootstrap)
     check_tokenizer(tokenizer)  # now, not after an hour of translating
     texts, targets = ([line.encode() for line in side] for side in (sources, references))
     start = time.monotonic()

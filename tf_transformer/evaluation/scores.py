@@ -66,7 +66,7 @@ def corpus_scores(
         references: as many, in the same order.
         target_language: "de", for the rules of tokenization; None: those of English.
         tokenizer: sacreBLEU's, by its name there; None: 13a, or what fits the language.
-        bootstrap: resamplings for the confidence intervals; 0: none.
+        bootstrap: resamplings for the confidence intervals; below 2: none.
     """
     _check(hypotheses, references)
     check_tokenizer(tokenizer)
@@ -121,14 +121,21 @@ def perplexity(log_prob: float, tokens: int) -> float:
 
 
 def _score(name: str, metric, hypotheses: Sequence[str], references: Sequence[str], bootstrap: int) -> Score:
-    # One sentence cannot be resampled.
-    bootstrap = bootstrap if len(hypotheses) > 1 else 0
+    check_bootstrap(bootstrap)
+    # One sentence cannot be resampled, and one resampling has no spread.
+    bootstrap = bootstrap if bootstrap > 1 and len(hypotheses) > 1 else 0
     result = metric.corpus_score(hypotheses, [references], n_bootstrap=max(bootstrap, 1))
     signature = metric.get_signature().format()
     if not bootstrap:
         return Score(name, float(result.score), signature)
     # sacreBLEU keeps the interval in private fields, and formats it only into its text.
     return Score(name, float(result.score), signature, float(result._mean), float(result._ci))
+
+
+def check_bootstrap(bootstrap: int) -> None:
+    """Refuses a number of resamplings below zero."""
+    if bootstrap < 0:
+        raise ValueError(f"bootstrap, the number of resamplings, must be at least 0, not {bootstrap}; 0 is none.")
 
 
 def check_tokenizer(tokenizer: str | None) -> None:

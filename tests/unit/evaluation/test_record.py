@@ -40,6 +40,12 @@ def test_counts_that_differ_and_empty_test_sets_are_refused():
         evaluate(Echo(), [], [])
 
 
+def test_options_of_the_scores_are_checked_before_translating():
+    for option, value in {"bootstrap": -1, "tokenizer": "13b"}.items():
+        with pytest.raises(ValueError, match=str(value)):
+            evaluate(None, SOURCES, REFERENCES, **{option: value})
+
+
 def test_a_record_holds_what_repeats_the_score(tmp_path):
     evaluation = evaluate(Echo(), SOURCES, REFERENCES, bootstrap=0)
     for step in (1, 2):

@@ -70,6 +70,17 @@ def test_one_sentence_has_no_interval():
     assert "bs:" not in score.signature
 
 
+@pytest.mark.parametrize("bootstrap", [0, 1])
+def test_fewer_than_two_resamplings_have_no_interval(bootstrap):
+    score = evaluation.sacrebleu_score(HYPOTHESES, REFERENCES, bootstrap=bootstrap)
+    assert (score.mean, score.half_width) == (None, None)
+
+
+def test_fewer_resamplings_than_none_are_refused():
+    with pytest.raises(ValueError, match="at least 0, not -3"):
+        corpus_scores(HYPOTHESES, REFERENCES, bootstrap=-3)
+
+
 def test_chinese_is_not_split_at_spaces():
     assert "tok:zh" in evaluation.sacrebleu_score(["我们 好"], ["我们好"], "zh").signature
 
