@@ -91,9 +91,9 @@ class Workdir:
             return self._first_intact()
         if which == "latest":
             return self._latest()
-        path = pathlib.Path(which)
-        if len(path.parts) == 1 and not path.is_dir():
-            path = self.checkpoints / path
+        path = self.checkpoints / which
+        if not path.is_dir():
+            path = pathlib.Path(which)
         if not path.is_dir():
             raise CheckpointError(f"There is no checkpoint {which!s} in {self.path}. There are: {self._inventory()}.")
         checkpoints.verify_checkpoint(path)

@@ -60,6 +60,15 @@ def test_a_checkpoint_that_is_not_there_is_named_with_those_that_are(workdir):
         workdir.checkpoint()
 
 
+def test_a_name_is_looked_for_in_the_work_directory_first(workdir, tmp_path, monkeypatch):
+    best = add(workdir, "best", 7)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "best").mkdir()
+    assert workdir.checkpoint("best") == best
+    best.rename(tmp_path / "elsewhere")
+    assert workdir.checkpoint("elsewhere").resolve() == tmp_path / "elsewhere"
+
+
 def test_a_directory_without_a_configuration_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"is not a work directory: it has no config.json"):
         Workdir(tmp_path)
