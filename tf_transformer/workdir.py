@@ -105,6 +105,7 @@ class Workdir:
         from tf_transformer.training.model_weights import assign_tensors, named_variables
 
         path = self.checkpoint(which)
+        logger.info("Loading the weights of %s.", path)
         model = Transformer(self.config.model)
         model.build()
         assign_tensors(named_variables(model), checkpoints.load_model_tensors(path), str(path))
@@ -114,11 +115,22 @@ class Workdir:
         for name in _KEPT_BY_NAME:
             if (path := self.checkpoints / name).is_dir():
                 try:
-                    checkpoints.verify_checkpoint(path)
+                    info = checkpoints.verify_checkpoint(path)
+                    if name == "average":
+                        self._warn_if_stale(path, info["step"])
                     return path
                 except CheckpointError as error:
                     logger.warning("%s Using another checkpoint.", error)
         return self._latest()
+
+    def _warn_if_stale(self, average: pathlib.Path, step: int) -> None:
+        """Says so where training went on after the average was taken."""
+        numbered = [path.name for path in checkpoints.list_checkpoints(self.checkpoints)]
+        if numbered and step < int(numbered[-1].removeprefix("step-")):
+            logger.warning(
+                f"{average} is of step {step}, but there is {numbered[-1]}: run `tf-transformer average --workdir "
+                f"{self.path}` again, or choose another checkpoint."
+            )
 
     def _latest(self) -> pathlib.Path:
         path = checkpoints.latest_intact(self.checkpoints)

@@ -40,6 +40,19 @@ def test_auto_prefers_the_average_then_the_best_then_the_latest(workdir):
     assert workdir.checkpoint("step-00000007").name == "step-00000007"
 
 
+def test_auto_tells_of_an_average_that_is_older_than_the_last_checkpoint(workdir, caplog):
+    add(workdir, "average", 7)
+    add(workdir, "best", 5)
+    assert workdir.checkpoint().name == "average"
+    assert not caplog.text
+    add(workdir, "step-00000011", 11)
+    assert workdir.checkpoint().name == "average"
+    assert "average is of step 7, but there is step-00000011: run `tf-transformer average" in caplog.text
+    caplog.clear()
+    workdir.checkpoint("average")  # as it was asked for
+    assert not caplog.text
+
+
 def test_auto_passes_over_a_damaged_one_with_a_warning(workdir, caplog):
     (add(workdir, "best", 7) / checkpoints.MODEL).write_bytes(b"")
     assert workdir.checkpoint().name == "step-00000007"
@@ -74,11 +87,13 @@ def test_a_directory_without_a_configuration_is_refused(tmp_path):
         Workdir(tmp_path)
 
 
-def test_two_models_in_one_process_have_the_same_names_and_weights(workdir):
+def test_two_models_in_one_process_have_the_same_names_and_weights(workdir, caplog):
+    caplog.set_level("INFO")
     first, second = workdir.load_model(), workdir.load_model()
     assert list(named_variables(first)) == list(named_variables(second))
     for name, tensor in model_tensors(first).items():
         np.testing.assert_array_equal(tensor, model_tensors(second)[name])
+    assert f"Loading the weights of {workdir.checkpoints / 'step-00000007'}." in caplog.text
 
 
 def test_weights_of_another_model_are_refused_by_name(workdir):
