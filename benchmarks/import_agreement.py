@@ -7,7 +7,13 @@
     ours = CTranslate2 float32    both compute in float32
     ours = CTranslate2 int8       it rounds what flows into each matrix to 8 bits, too
     CTranslate2 int8 = float32    what that rounding does to CTranslate2 itself
-    rounded = CTranslate2 int8    ours with the same rounding, otherwise float32
+    rounded = ours                what it does to ours: the same rounding, otherwise float32
+    rounded = CTranslate2 int8    two programs that round alike
+    CTranslate2 int8 = oneDNN     CTranslate2's int8 with another of its libraries: it is told to do without MKL
+    CTranslate2 int8 = generic    and without vector instructions
+
+The last three are far from all: one value that falls to the other side of a rounding, because a sum was taken in
+another order, changes all that follow it. `tests/parity/test_ctranslate2_rounding.py` shows that one layer is the same.
 
 Searches are greedy and with a beam, without a length penalty, of which the two have different ones. The speeds are
 medians over rounds in which the programs take turns with the same sentences, in one call each.
@@ -19,6 +25,7 @@ import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +35,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 HERE = pathlib.Path(__file__).resolve().parent
 KINDS = ("float32", "int8")
 LONGEST = 256
+# How CTranslate2 is told, before it is loaded, to take other code for the same computation.
+OTHERS = {"oneDNN": {"CT2_USE_MKL": "0"}, "generic": {"CT2_FORCE_CPU_ISA": "GENERIC"}}
 
 
 def main() -> None:
@@ -36,9 +45,12 @@ def main() -> None:
         print("import_agreement: no --model was given, left out", file=sys.stderr)
         return
     texts = args.text.read_text(encoding="utf-8").splitlines()[: args.rows]
+    if args.child:
+        print(json.dumps(Theirs(args.model, ("int8",), args.threads)("int8", texts, args.beams[0])))
+        return
     with tempfile.TemporaryDirectory() as scratch:
         both = Both(args.model, pathlib.Path(scratch), args.threads)
-        figures = {} if args.no_agreement else {"agreement": agreement(both, texts, args.beams)}
+        figures = {} if args.no_agreement else {"agreement": agreement(both, texts, args)}
         if args.rounds:
             figures["sentences_per_second"] = speeds(both, texts[: args.batch], args.beams, args.rounds)
     print(json.dumps(figures, ensure_ascii=False) if args.json else _table(figures, len(texts)))
@@ -55,30 +67,49 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of CTranslate2")
     parser.add_argument("--no-agreement", action="store_true", help="time only")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-class Both:
-    """One model in CTranslate2 and, imported, in ours."""
+class Theirs:
+    """CTranslate2's translators of a folder, by how they compute."""
 
-    def __init__(self, model: pathlib.Path, scratch: pathlib.Path, threads: int):
+    def __init__(self, folder: pathlib.Path, kinds: tuple[str, ...], threads: int):
         import ctranslate2
         import sentencepiece
 
-        from tf_transformer.importing.archive import unpack
         from tf_transformer.importing.foreign_files import sentencepiece_files
+
+        self._pieces = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_files(folder)[0])
+        self._runtimes = {
+            kind: ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads) for kind in kinds
+        }
+
+    def __call__(self, kind: str, texts: list[str], beam: int) -> list[str]:
+        found = self._runtimes[kind].translate_batch(
+            self._pieces.encode(texts, out_type=str),
+            beam_size=beam,
+            length_penalty=0,
+            max_decoding_length=LONGEST,
+            max_batch_size=32,
+        )
+        return ["".join(each.hypotheses[0]).replace("▁", " ").strip() for each in found]
+
+
+class Both:
+    """One model in CTranslate2, `theirs`, and imported into ours."""
+
+    def __init__(self, model: pathlib.Path, scratch: pathlib.Path, threads: int):
+        from tf_transformer.importing.archive import unpack
         from tf_transformer.importing.importer import import_model
 
         folder = model
         if model.is_file():
             unpack(model, scratch / "unpacked")
             folder = scratch / "unpacked"
-        folder = next(folder.rglob("model.bin")).parent
-        self.workdir = import_model(folder, scratch / "run")
-        self._pieces = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_files(folder)[0])
-        self._runtimes = {
-            kind: ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=threads) for kind in KINDS
-        }
+        self.folder = next(folder.rglob("model.bin")).parent
+        self.workdir = import_model(self.folder, scratch / "run")
+        self.theirs = Theirs(self.folder, KINDS, threads)
         self._model = self.workdir.load_model()
 
     def translator(self, beam: int):
@@ -90,22 +121,21 @@ class Both:
         decoding = dataclasses.replace(self.workdir.config.decoding, beam_size=beam, alpha=0.0)
         return Translator(self._model, self.workdir.tokenizers, decoding)
 
-    def theirs(self, kind: str, texts: list[str], beam: int) -> list[str]:
-        """CTranslate2's translations."""
-        found = self._runtimes[kind].translate_batch(
-            self._pieces.encode(texts, out_type=str),
-            beam_size=beam,
-            length_penalty=0,
-            max_decoding_length=LONGEST,
-            max_batch_size=32,
+    def otherwise(self, name: str, beam: int, args: argparse.Namespace) -> list[str]:
+        """CTranslate2's int8 translations in a process of its own, by other code."""
+        command = [sys.executable, "-m", "benchmarks.import_agreement", "--child", "--model", str(self.folder)]
+        command += ["--text", str(args.text.resolve()), "--beams", str(beam), "--threads", str(args.threads)]
+        command += [] if args.rows is None else ["--rows", str(args.rows)]
+        done = subprocess.run(
+            command, cwd=HERE.parent, env={**os.environ, **OTHERS[name]}, capture_output=True, check=True
         )
-        return ["".join(each.hypotheses[0]).replace("▁", " ").strip() for each in found]
+        return json.loads(done.stdout.splitlines()[-1])
 
 
-def agreement(both: Both, texts: list[str], beams: list[int]) -> dict[str, dict[str, int]]:
+def agreement(both: Both, texts: list[str], args: argparse.Namespace) -> dict[str, dict[str, int]]:
     """How many of the texts each pair of programs translates alike, by beam."""
     figures = {}
-    for beam in beams:
+    for beam in args.beams:
         theirs = {kind: both.theirs(kind, texts, beam) for kind in KINDS}
         ours = both.translator(beam)(texts)
         with rounded_activations():
@@ -114,8 +144,12 @@ def agreement(both: Both, texts: list[str], beams: list[int]) -> dict[str, dict[
             "ours = CTranslate2 float32": _same(ours, theirs["float32"]),
             "ours = CTranslate2 int8": _same(ours, theirs["int8"]),
             "CTranslate2 int8 = float32": _same(theirs["int8"], theirs["float32"]),
+            "rounded = ours": _same(rounded, ours),
             "rounded = CTranslate2 int8": _same(rounded, theirs["int8"]),
         }
+        for name in OTHERS:
+            found = _same(theirs["int8"], both.otherwise(name, beam, args))
+            figures[f"beam {beam}"][f"CTranslate2 int8 = {name}"] = found
         print(f"beam {beam}: {figures[f'beam {beam}']}", file=sys.stderr, flush=True)
     return figures
 
