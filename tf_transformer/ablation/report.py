@@ -8,8 +8,8 @@ from tf_transformer.ablation.results import RowResult
 from tf_transformer.ablation.rows import AblationOptions
 
 _HEADING = (
-    "row", "change in the paper", "parameters", "perplexity", "sacreBLEU", "minutes",
-    "paper: perplexity", "paper: BLEU", "paper: parameters",
+    "row", "change in the paper", "parameters", "perplexity", "sacreBLEU", "tokenized compound-split BLEU",
+    "minutes", "paper: perplexity", "paper: tokenized compound-split BLEU", "paper: parameters",
 )  # fmt: skip
 
 
@@ -47,8 +47,8 @@ def markdown(setting: Setting, results: Sequence[RowResult]) -> str:
     lines += [
         "",
         "The paper's columns are English-German, newstest2013, at full size. Neither perplexities of different "
-        "vocabularies nor sacreBLEU and the paper's BLEU can be compared as numbers: compare how rows differ from "
-        "`base` here, and there.",
+        "vocabularies nor scores on other test sets can be compared as numbers: compare how rows differ from `base` "
+        "here, and there.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -89,6 +89,7 @@ def _cells(result: RowResult) -> list[str]:
         f"{result.parameters / 1e6:.2f}M",
         f"{result.perplexity:.3f}",
         f"{result.sacrebleu:.2f}",
+        f"{result.compound_split_bleu:.2f}",
         f"{result.training_seconds / 60:.1f}",
         *theirs,
     ]
