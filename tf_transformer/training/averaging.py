@@ -22,12 +22,18 @@ def average_last(workdir: Workdir, last: int | None = None) -> pathlib.Path:
     last = workdir.config.training.average_last if last is None else last
     if last < 1:
         raise ValueError(f"The number of checkpoints to average must be at least 1, not {last}.")
-    paths = checkpoints.list_checkpoints(workdir.checkpoints)
+    paths = _trained(checkpoints.list_checkpoints(workdir.checkpoints))
     if not paths:
         raise CheckpointError(f"There are no checkpoints to average in {workdir.path}. Train first.")
     if len(paths) < last:
         logger.warning("%d checkpoints were asked for, %d are there: averaging those.", last, len(paths))
-    return average_checkpoints(paths[-last:], workdir.checkpoints / "average")
+    checkpoints.remove_leftovers(workdir.checkpoints, average=True)
+    return average_checkpoints(paths[-last:], workdir.checkpoints / checkpoints.AVERAGE)
+
+
+def _trained(paths: list[pathlib.Path]) -> list[pathlib.Path]:
+    """Without step 0, which `import` wrote, where there are others: it is no checkpoint of the run's last ones."""
+    return [path for path in paths if path.name != checkpoints.step_directory(0)] or paths
 
 
 def average_checkpoints(paths: list[pathlib.Path], output: pathlib.Path) -> pathlib.Path:

@@ -24,6 +24,7 @@ from tf_transformer.durable_files import flush, sha256_of_file
 
 FORMAT = 1
 MODEL, TRAINING, INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
+AVERAGE = "average"
 _STEP = re.compile(r"step-(\d{8,})")
 
 logger = logging.getLogger(__name__)
@@ -76,23 +77,31 @@ def verify_checkpoint(path: str | os.PathLike) -> dict:
     path = pathlib.Path(path)
     info = read_info(path)
     for name, expected in info["files"].items():
-        file = path / name
-        size = file.stat().st_size if file.is_file() else None
-        if size != expected["size"]:
-            raise CheckpointError(f"{file} is damaged: {expected['size']} bytes were written, {size} are there.")
-        if sha256_of_file(file) != expected["sha256"]:
-            raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
+        try:
+            _verify_file(path / name, expected)
+        except OSError as error:
+            raise CheckpointError(f"{path / name} cannot be read: {error}.") from error
     return info
+
+
+def _verify_file(file: pathlib.Path, expected: dict) -> None:
+    size = file.stat().st_size if file.is_file() else None
+    if size != expected["size"]:
+        raise CheckpointError(f"{file} is damaged: {expected['size']} bytes were written, {size} are there.")
+    if sha256_of_file(file) != expected["sha256"]:
+        raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
 
 
 def read_info(path: str | os.PathLike) -> dict:
     """checkpoint.json, verified by itself: the big files are not read."""
     file = pathlib.Path(path) / INFO
-    if not file.is_file():
-        raise CheckpointError(f"{path} is not a checkpoint: it has no {INFO}.")
     try:
         info = json.loads(file.read_text(encoding="utf-8"))
         written = info.pop("sha256")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint: it has no {INFO}.") from error
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read: {error}.") from error
     except (ValueError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{file} is damaged: it is not what was written ({error!r}).") from error
     if written != _info_digest(info):
@@ -140,7 +149,8 @@ def latest_intact(directory: str | os.PathLike, resumable: bool = False) -> path
             logger.warning("%s Using the checkpoint before it.", error)
     if candidates:
         raise CheckpointError(
-            f"All checkpoints in {directory} are damaged. Restore one from a backup, or train in a new directory."
+            f"All checkpoints in {directory} are damaged or cannot be read. Restore one from a backup, or train "
+            "in a new directory."
         )
     return None
 
@@ -153,19 +163,39 @@ def prune_checkpoints(directory: str | os.PathLike, keep: int) -> None:
         shutil.rmtree(hidden)
 
 
-def remove_leftovers(directory: str | os.PathLike) -> None:
+def set_aside_after(directory: str | os.PathLike, step: int) -> None:
+    """Renames the numbered checkpoints of later steps to `step-00000100.aside`, which nothing reads or removes.
+
+    A run that goes on from an earlier step comes to theirs again. Until then they would pass for its newest: kept,
+    while good ones are removed for them.
+    """
+    for path in list_checkpoints(directory):
+        if int(_STEP.fullmatch(path.name)[1]) > step:
+            aside = path.with_name(f"{path.name}.aside")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+            logger.warning("%s is not gone on from: set aside as %s, which may be removed.", path, aside.name)
+
+
+def remove_leftovers(directory: str | os.PathLike, average: bool = False) -> None:
     """Removes what a killed process left half done, and puts back what it had moved aside.
 
-    Only for a process that holds the directory's lock.
+    Args:
+        average: those of the checkpoint `average`, which its own command writes, beside a run that may go on. False:
+            all others, for a process that holds the directory's lock.
     """
     directory = pathlib.Path(directory)
-    for aside in directory.glob(".*.replaced") if directory.is_dir() else ():
+    for aside in _hidden(directory, ".*.replaced", average):
         path = directory / aside.name.removeprefix(".").removesuffix(".replaced")
         if not path.exists():
             aside.rename(path)
     for pattern in (".*.writing-*", ".*.replaced", ".*.removing"):
-        for leftover in directory.glob(pattern):
+        for leftover in _hidden(directory, pattern, average):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _hidden(directory: pathlib.Path, pattern: str, average: bool) -> list[pathlib.Path]:
+    return [path for path in directory.glob(pattern) if path.name.startswith(f".{AVERAGE}.") == average]
 
 
 def _is_model_only(path: pathlib.Path) -> bool:

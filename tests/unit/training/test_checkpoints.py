@@ -1,3 +1,5 @@
+import errno
+import io
 import json
 import pathlib
 
@@ -69,10 +71,25 @@ def test_a_damaged_newest_one_gives_way_to_the_one_before_with_a_warning(tmp_pat
     assert "step-100000000/model.safetensors is damaged" in caplog.text
 
 
+@pytest.mark.parametrize("file", [checkpoints.MODEL, checkpoints.INFO])
+def test_one_that_the_disk_does_not_give_gives_way_too(tmp_path, monkeypatch, caplog, file):
+    older, newer = save(tmp_path, 7), save(tmp_path, 8)
+    opened = io.open
+
+    def failing(name, *arguments, **options):
+        if pathlib.Path(name) == newer / file:
+            raise OSError(errno.EIO, "Input/output error")
+        return opened(name, *arguments, **options)
+
+    monkeypatch.setattr(io, "open", failing)
+    assert checkpoints.latest_intact(tmp_path, resumable=True) == older
+    assert f"step-00000008/{file} cannot be read: [Errno 5]" in caplog.text
+
+
 def test_all_damaged_is_an_error_and_none_is_none(tmp_path):
     assert checkpoints.latest_intact(tmp_path) is None
     flip_a_bit(save(tmp_path, 7) / checkpoints.MODEL)
-    with pytest.raises(CheckpointError, match=r"All checkpoints in .* are damaged"):
+    with pytest.raises(CheckpointError, match=r"All checkpoints in .* are damaged or cannot be read"):
         checkpoints.latest_intact(tmp_path)
 
 
@@ -91,6 +108,15 @@ def test_prune_keeps_the_last(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_later_ones_are_set_aside_and_no_longer_count(tmp_path):
+    for step in (3, 20, 100):
+        save(tmp_path, step)
+    (tmp_path / "step-00000100.aside").mkdir()
+    checkpoints.set_aside_after(tmp_path, 20)
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path)] == ["step-00000003", "step-00000020"]
+    assert verify_checkpoint(tmp_path / "step-00000100.aside")["step"] == 100
+
+
 def test_leftovers_of_a_killed_process_go_away_and_what_it_moved_aside_comes_back(tmp_path):
     save_checkpoint(tmp_path / "best", MODEL, step=5)
     (tmp_path / "best").rename(tmp_path / ".best.replaced")
@@ -99,6 +125,17 @@ def test_leftovers_of_a_killed_process_go_away_and_what_it_moved_aside_comes_bac
     checkpoints.remove_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
     assert verify_checkpoint(tmp_path / "best")["step"] == 5
+
+
+def test_a_run_and_the_average_leave_each_others_work_alone(tmp_path):
+    for name in ("average", "best"):
+        (tmp_path / f".{name}.writing-12345").mkdir()
+        (tmp_path / f".{name}.replaced").mkdir()
+    checkpoints.remove_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".average.replaced", ".average.writing-12345", "best"]
+    (tmp_path / ".best.writing-12345").mkdir()
+    checkpoints.remove_leftovers(tmp_path, average=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".best.writing-12345", "average", "best"]
 
 
 def test_a_failed_write_says_so_and_changes_nothing(tmp_path, monkeypatch):
