@@ -34,11 +34,25 @@ def make_strategy(name: str = "auto", replicas: int | None = None) -> tf.distrib
         name: "one" device; "mirrored" over all GPUs, or over `replicas` logical devices of a CPU; "multi-worker" as
             the environment's TF_CONFIG describes the cluster; "tpu" as TPU_NAME says. "auto" takes TF_CONFIG if it
             has several workers, then a TPU if TPU_NAME is set, then several GPUs, then one device.
-        replicas: devices to use with "mirrored"; None: all GPUs.
+        replicas: devices to use with "mirrored", and refused with another; None: all GPUs.
     """
     if name not in STRATEGIES:
         raise StrategyError(f"The strategy must be one of {', '.join(STRATEGIES)}, not {name!r}.")
-    return _strategy(_choose() if name == "auto" else name, replicas)
+    chosen = _choose() if name == "auto" else name
+    if replicas is not None:
+        _check_replicas(replicas, name, chosen)
+    return _strategy(chosen, replicas)
+
+
+def _check_replicas(replicas: int, name: str, chosen: str) -> None:
+    if replicas < 1:
+        raise StrategyError(f"The number of replicas must be at least 1, not {replicas}.")
+    if chosen != "mirrored":
+        here = f"'auto', which is {chosen!r} here" if name == "auto" else repr(chosen)
+        raise StrategyError(
+            f"{replicas} replicas were asked for with the strategy {here}: only 'mirrored' takes their number. Give "
+            "--strategy mirrored, or leave --replicas out."
+        )
 
 
 @functools.cache
@@ -64,6 +78,17 @@ def worker_of(strategy: tf.distribute.Strategy) -> Worker:
     # TF_CONFIG may name one task "chief"; it comes before the workers.
     tasks = [(kind, index) for kind in ("chief", "worker") for index in range(len(cluster.get(kind, ())))]
     return Worker(tasks.index((resolver.task_type, resolver.task_id)), len(tasks)) if tasks else Worker()
+
+
+def devices_of(strategy: tf.distribute.Strategy) -> dict:
+    """What a run is trained on, for its record: name of the strategy, replicas and workers."""
+    kinds = {
+        "mirrored": tf.distribute.MirroredStrategy,
+        "multi-worker": tf.distribute.MultiWorkerMirroredStrategy,
+        "tpu": tf.distribute.TPUStrategy,
+    }
+    name = next((name for name, kind in kinds.items() if isinstance(strategy, kind)), "one")
+    return {"strategy": name, "replicas": strategy.num_replicas_in_sync, "workers": worker_of(strategy).count}
 
 
 def local_replicas(strategy: tf.distribute.Strategy) -> int:

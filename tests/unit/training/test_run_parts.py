@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import signal
+import types
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tf_transformer.training.resuming import ChangedRunError, check_config, chec
 from tf_transformer.training.run_lock import RunLock, RunLockedError
 from tf_transformer.training.run_log import RunLog, read_log
 from tf_transformer.training.stop_request import StopRequest
-from tf_transformer.training.strategies import StrategyError, make_strategy
+from tf_transformer.training.strategies import StrategyError, devices_of, make_strategy
 
 
 def stream(rows):
@@ -96,9 +97,29 @@ def test_strategies_that_cannot_be_say_why(monkeypatch):
         make_strategy("auto")
 
 
+@pytest.mark.parametrize(
+    ("name", "replicas", "message"),
+    [
+        ("auto", 2, r"strategy 'auto', which is 'one' here: only 'mirrored' .* Give --strategy mirrored"),
+        ("one", 2, "2 replicas were asked for with the strategy 'one'"),
+        ("multi-worker", 2, "with the strategy 'multi-worker'"),
+        ("mirrored", 0, "must be at least 1, not 0"),
+    ],
+)
+def test_replicas_that_would_be_ignored_are_refused(monkeypatch, name, replicas, message):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(StrategyError, match=message):
+        make_strategy(name, replicas)
+
+
 def test_auto_is_one_device_here(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     assert make_strategy("auto").num_replicas_in_sync == 1
+
+
+def test_a_run_records_what_it_is_trained_on():
+    assert devices_of(make_strategy("one")) == {"strategy": "one", "replicas": 1, "workers": 1}
+    assert devices_of(make_strategy("mirrored", 2)) == {"strategy": "mirrored", "replicas": 2, "workers": 1}
 
 
 def save(directory, step, weights):
@@ -133,6 +154,22 @@ def test_the_average_refuses_a_damaged_one(tmp_path):
     (path / checkpoints.MODEL).write_bytes(b"")
     with pytest.raises(CheckpointError, match="is damaged"):
         averaging.average_checkpoints([path], tmp_path / "average")
+
+
+@pytest.mark.parametrize(("steps", "averaged"), [((0, 4, 6), [4, 6]), ((0,), [0])])
+def test_what_was_imported_is_not_averaged_with_what_was_trained(tmp_path, steps, averaged):
+    workdir = types.SimpleNamespace(path=tmp_path, checkpoints=tmp_path, config=Config())
+    for step in steps:
+        save(tmp_path, step, {"w": np.full((2, 3), step, "float32")})
+    assert checkpoints.read_info(averaging.average_last(workdir, 3))["averaged_steps"] == averaged
+
+
+def test_the_average_clears_up_after_one_that_was_killed(tmp_path):
+    workdir = types.SimpleNamespace(path=tmp_path, checkpoints=tmp_path, config=Config())
+    save(tmp_path, 4, {"w": np.ones((2, 3), "float32")})
+    (tmp_path / ".average.writing-12345").mkdir()
+    averaging.average_last(workdir, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["average", "step-00000004"]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (200, "3 min 20 s"), (3720, "1 h 02 min")])
