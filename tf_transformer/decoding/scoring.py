@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tf_transformer.decoding.chunks import in_chunks
 from tf_transformer.layers import padding_mask
 from tf_transformer.model import Transformer
 
@@ -10,7 +11,7 @@ POSITIONS = 512
 
 
 def score_ids(model: Transformer, source, target, target_lengths):
-    """The sum of the log-probabilities of each row's ids.
+    """The sum of the log-probabilities of each row's ids, some rows at a time.
 
     Args:
         source: (B, S) int32, ending in END, padded.
@@ -19,6 +20,17 @@ def score_ids(model: Transformer, source, target, target_lengths):
     Returns:
         (B,) float32.
     """
+    source_lengths = tf.reduce_sum(tf.cast(source != model.config.pad_id, tf.int32), axis=1)
+    rows = {"source": source, "target": target, "target_lengths": target_lengths}
+    rows["lengths"] = tf.maximum(source_lengths, target_lengths)
+
+    def scores(some, longest):
+        return [_score_rows(model, some["source"][:, :longest], some["target"][:, :longest], some["target_lengths"])]
+
+    return in_chunks(scores, rows, [tf.TensorSpec([None], tf.float32)])[0]
+
+
+def _score_rows(model, source, target, target_lengths):
     start = tf.fill([tf.shape(target)[0], 1], model.config.start_id)
     inputs = tf.concat([start, target[:, :-1]], axis=1)
     mask = padding_mask(source, model.config.pad_id)
