@@ -7,6 +7,7 @@ perplexity go to standard error, or with --json all of it into one object.
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import logging
@@ -34,35 +35,53 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("--source and --target go together: give both, or neither for a table on standard input.")
     with quiet_broken_pipe():
         with open_output(args.output) as output:
-            total, tokens, pairs = _score(args, load_text_model(args), output)
-        if not args.json and tokens:
-            logger.info(_summary(total, tokens, pairs))
+            totals = _score(args, load_text_model(args), output)
+        if not args.json and totals.tokens:
+            logger.info(_summary(totals))
+        if totals.truncated:
+            logger.warning(_truncation(totals))
     return 0
 
 
-def _score(args: argparse.Namespace, model, output: BinaryIO) -> tuple[float, int, int]:
-    """Writes the scores, and returns the log-probability, the tokens and the pairs in all."""
+@dataclasses.dataclass
+class _Totals:
+    """Sums over the pairs so far. `cut` are the numbers of the first few that were cut, counted from 1."""
+
+    log_prob: float = 0.0
+    tokens: int = 0
+    pairs: int = 0
+    truncated: int = 0
+    cut: list[int] = dataclasses.field(default_factory=list)
+
+    def add(self, found: list) -> None:
+        self.log_prob += sum(pair.log_prob for pair in found)
+        self.tokens += sum(pair.tokens for pair in found)
+        cut = [number for number, pair in enumerate(found, start=self.pairs + 1) if pair.truncated]
+        self.truncated += len(cut)
+        self.cut = [*self.cut, *cut][:5]
+        self.pairs += len(found)
+
+
+def _score(args: argparse.Namespace, model, output: BinaryIO) -> _Totals:
+    """Writes the scores, and returns their sums."""
     from tf_transformer.decoding.line_translation import CHUNK_BYTES, CHUNK_LINES
     from tf_transformer.text.lines import chunks
 
-    scores: list[list] = []
-    total, tokens, pairs = 0.0, 0, 0
+    totals, scores = _Totals(), []
     for chunk in chunks(_pairs(args), CHUNK_LINES, CHUNK_BYTES):
         found = _score_chunk(model, chunk)
-        total += sum(score for score, _ in found)
-        tokens += sum(count for _, count in found)
-        pairs += len(found)
+        totals.add(found)
         if args.json:
-            scores += [[round(score, 6), count] for score, count in found]
+            scores += [(round(pair.log_prob, 6), pair.tokens) for pair in found]
         else:
-            output.write("".join(f"{score:.6f}\t{count}\n" for score, count in found).encode())
+            output.write("".join(f"{pair.log_prob:.6f}\t{pair.tokens}\n" for pair in found).encode())
             output.flush()
     if args.json:
-        output.write(_json(total, tokens, scores).encode())
-    return total, tokens, pairs
+        output.write(_json(totals, scores).encode())
+    return totals
 
 
-def _score_chunk(model, chunk: list[bytes]) -> list[tuple[float, int]]:
+def _score_chunk(model, chunk: list[bytes]) -> list:
     from tf_transformer.decoding.length_batches import in_batches
     from tf_transformer.decoding.side_by_side import batches_at_a_time
 
@@ -101,21 +120,32 @@ def _table(path: str | None) -> Iterator[bytes]:
             yield line
 
 
-def _summary(total: float, tokens: int, pairs: int) -> str:
+def _summary(totals: _Totals) -> str:
     from tf_transformer.evaluation import perplexity
 
-    mean = perplexity(total, tokens)
-    return f"total {total:.4f} over {pairs:,} pairs, {tokens:,} tokens; perplexity {mean:.4f} a token"
+    mean = perplexity(totals.log_prob, totals.tokens)
+    over = f"{totals.pairs:,} pairs, {totals.tokens:,} tokens"
+    return f"total {totals.log_prob:.4f} over {over}; perplexity {mean:.4f} a token"
 
 
-def _json(total: float, tokens: int, scores: list[list]) -> str:
+def _truncation(totals: _Totals) -> str:
+    first = ", ".join(map(str, totals.cut))
+    more = " …" if totals.truncated > len(totals.cut) else ""
+    return (
+        f"{totals.truncated:,} of {totals.pairs:,} pairs were too long and were cut (pair {first}{more}): their scores "
+        "are of what was left. Split them, or raise decoding.max_source_length in the work directory's config.json."
+    )
+
+
+def _json(totals: _Totals, scores: list[tuple[float, int]]) -> str:
     from tf_transformer.evaluation import perplexity
 
     values = {
-        "total": total,
-        "tokens": tokens,
-        "pairs": len(scores),
-        "perplexity": perplexity(total, tokens) if tokens else None,
+        "total": totals.log_prob,
+        "tokens": totals.tokens,
+        "pairs": totals.pairs,
+        "truncated": totals.truncated,
+        "perplexity": perplexity(totals.log_prob, totals.tokens) if totals.tokens else None,
         "scores": [score for score, _ in scores],
         "tokens_per_pair": [count for _, count in scores],
     }

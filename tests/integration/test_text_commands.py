@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
-from tf_transformer.decoding.translation import Translation
+from tf_transformer.decoding.translation import PairScore, Translation
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.export.signatures import trace_signatures
 from tf_transformer.pipelines import evaluate
@@ -198,7 +198,7 @@ def recorded(workdir, monkeypatch, *words, meanwhile=lambda: None):
         return [Translation([text.decode()], [], False) for text in texts]
 
     monkeypatch.setattr(Translator, "best", best)
-    monkeypatch.setattr(Translator, "scores", lambda self, sources, targets: [(-1.0, 1)] * len(sources))
+    monkeypatch.setattr(Translator, "pair_scores", lambda self, *sides: [PairScore(-1.0, 1, False)] * len(sides[0]))
     before = set(workdir.evaluation.glob("*"))
     monkeypatch.setattr(evaluate, "lines_of_split", lambda args: (["the dog"], ["the cat"]))
     assert main(["evaluate", "--bootstrap", "0", "--workdir", str(workdir.path), *words]) == 0
@@ -250,6 +250,11 @@ def test_score_of_a_table(workdir, translator, tmp_path, capsys, caplog):
     assert [int(tokens) for _, tokens in rows] == [tokens for _, tokens in expected]
     assert [float(score) for score, _ in rows] == pytest.approx([score for score, _ in expected], abs=1e-3)
     assert "perplexity" in caplog.text
+    assert "too long" not in caplog.text
+    table.write_bytes(b"the dog\tthe cat\n" + b"house " * 50 + b"\tthe cat\nthe dog\t" + b"house " * 50)
+    assert main(["score", "--workdir", str(workdir.path), "--input", str(table)]) == 0
+    assert "2 of 3 pairs were too long and were cut (pair 2, 3)" in caplog.text
+    assert capsys.readouterr().out.splitlines()[2].endswith(f"\t{31 + 5}")
     table.write_bytes(b"the dog\tthe cat\nthe dog\n")
     assert main(["score", "--workdir", str(workdir.path), "--input", str(table)]) == 1
     assert "Line 2 of the table has no tab" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.decoding.length_batches import in_batches
-from tf_transformer.decoding.translation import Translation, to_translations
+from tf_transformer.decoding.translation import PairScore, Translation, to_translations
 
 
 class LoadedModel:
@@ -34,9 +34,9 @@ class LoadedModel:
     def n_best(self, texts: Sequence[bytes]) -> list[Translation]:
         return self._translator.n_best(texts)
 
-    def scores(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[tuple[float, int]]:
-        """The log-probability of each target given its source, and the number of its tokens, END counted."""
-        return self._translator.scores(sources, targets)
+    def scores(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
+        """The log-probability of each target given its source, its number of tokens, and whether the pair was cut."""
+        return self._translator.pair_scores(sources, targets)
 
 
 class ExportedModel:
@@ -69,12 +69,14 @@ class ExportedModel:
         call = self._signature("nbest")
         return in_batches(lambda batch: to_translations(call(text=_strings(batch))), texts)
 
-    def scores(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[tuple[float, int]]:
+    def scores(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
+        """As a LoadedModel's, but the signature does not tell which pairs were cut."""
         call = self._signature("score")
 
         def of_batch(source, target):
             found = call(source=_strings(source), target=_strings(target))
-            return list(zip(found["score"].numpy().tolist(), found["tokens"].numpy().tolist()))
+            columns = found["score"].numpy().tolist(), found["tokens"].numpy().tolist()
+            return [PairScore(*row, truncated=None) for row in zip(*columns)]
 
         return in_batches(of_batch, sources, targets)
 

@@ -17,6 +17,19 @@ class Translation(NamedTuple):
     truncated: bool
 
 
+class PairScore(NamedTuple):
+    """What a model says of one target given its source.
+
+    log_prob: the natural logarithm of its probability.
+    tokens: how many it has, END counted.
+    truncated: whether source or target was too long and cut; None where the model does not tell, as an export.
+    """
+
+    log_prob: float
+    tokens: int
+    truncated: bool | None
+
+
 def to_translations(found) -> list[Translation]:
     """The rows of what `Translator.nbest` returns."""
     columns = (found[name].numpy() for name in ("translations", "scores", "truncated"))

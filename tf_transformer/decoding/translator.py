@@ -14,7 +14,7 @@ from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.scoring import score_ids
 from tf_transformer.decoding.search import search_ids
 from tf_transformer.decoding.source_text import Ids, check_tokenizers, text_to_ids
-from tf_transformer.decoding.translation import Translation, to_bytes, to_translations
+from tf_transformer.decoding.translation import PairScore, Translation, to_bytes, to_translations
 from tf_transformer.model import Transformer
 from tf_transformer.text.tokenizer import TokenizerPair
 
@@ -78,11 +78,16 @@ class Translator(tf.Module):
 
     def scores(self, sources: Iterable[str | bytes], targets: Iterable[str | bytes]) -> list[tuple[float, int]]:
         """The log-probability of each target given its source, and the number of its tokens, END counted."""
+        return [(found.log_prob, found.tokens) for found in self.pair_scores(sources, targets)]
+
+    def pair_scores(self, sources: Iterable[str | bytes], targets: Iterable[str | bytes]) -> list[PairScore]:
+        """What `scores` gives, and whether one side of the pair was cut."""
 
         def rows(found):
-            return list(zip(found["score"].numpy().tolist(), found["tokens"].numpy().tolist()))
+            columns = (found[name].numpy().tolist() for name in ("score", "tokens", "truncated"))
+            return [PairScore(*row) for row in zip(*columns)]
 
-        return self._rows("score", rows, sources=sources, targets=targets)
+        return self._rows("_score", rows, sources=sources, targets=targets)
 
     def translate(self, text, prefix=None):
         """[N] string -> {"translation": [N] string}. `prefix`, [N] string, is what each must begin with."""
@@ -106,10 +111,8 @@ class Translator(tf.Module):
 
     def score(self, source, target):
         """[N] string twice -> {"score": [N] float32, "tokens": [N] int32}: log-probability and length with END."""
-        source = self._read(source)
-        target = text_to_ids(target, self.target_tokenizer, self._longest_target())
-        score = score_ids(self.model, source.ids, target.ids, target.lengths)
-        return {"score": tf.where(source.empty & target.empty, 0.0, score), "tokens": target.lengths}
+        found = self._score(source, target)
+        return {name: found[name] for name in ("score", "tokens")}
 
     def attention(self, text):
         """What the decoder looked at while it wrote the best translation.
@@ -137,6 +140,14 @@ class Translator(tf.Module):
         source = self._read(text)
         found = self._search(source, text, n_best=1, prefix=prefix)
         return {"translation": self.target_tokenizer.detokenize(found.ids[:, 0]), "truncated": source.truncated}
+
+    def _score(self, source, target):
+        """What `score` gives, and "truncated" [N] bool: whether source or target was cut."""
+        source = self._read(source)
+        target = text_to_ids(target, self.target_tokenizer, self._longest_target())
+        score = score_ids(self.model, source.ids, target.ids, target.lengths)
+        score = tf.where(source.empty & target.empty, 0.0, score)
+        return {"score": score, "tokens": target.lengths, "truncated": source.truncated | target.truncated}
 
     def _read(self, text) -> Ids:
         limit = self.decoding.max_source_length

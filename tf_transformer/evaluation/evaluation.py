@@ -26,6 +26,7 @@ class Evaluation:
     log_prob, tokens: of the references under the model, and how many tokens they have, each END counted.
     truncated: how many sources were too long and cut.
     seconds: that translating took.
+    truncated_pairs: of how many references the perplexity is of a part only, because they or their sources were cut.
     """
 
     hypotheses: list[str]
@@ -34,6 +35,7 @@ class Evaluation:
     tokens: int
     truncated: int
     seconds: float
+    truncated_pairs: int = 0
 
     @property
     def perplexity(self) -> float:
@@ -49,16 +51,18 @@ class Evaluation:
             "tokens": self.tokens,
             "sentences": count,
             "truncated": self.truncated,
+            "truncated_pairs": self.truncated_pairs,
             "seconds": round(self.seconds, 3),
             "sentences_per_second": round(count / max(self.seconds, 1e-9), 3),
         }
 
     def report(self) -> str:
         """The figures as lines of text."""
+        cut = f"; {self.truncated_pairs:,} pairs too long and cut" if self.truncated_pairs else ""
         return "\n".join(
             [
                 *map(str, self.scores),
-                f"perplexity {self.perplexity:.3f} a token ({self.tokens:,} tokens)",
+                f"perplexity {self.perplexity:.3f} a token ({self.tokens:,} tokens{cut})",
                 f"truncated inputs {self.truncated:,} of {len(self.hypotheses):,}",
             ]
         )
@@ -97,8 +101,9 @@ def evaluate(
     return Evaluation(
         hypotheses=hypotheses,
         scores=corpus_scores(hypotheses, references, target_language, tokenizer, bootstrap),
-        log_prob=sum(score for score, _ in pairs),
-        tokens=sum(tokens for _, tokens in pairs),
+        log_prob=sum(pair.log_prob for pair in pairs),
+        tokens=sum(pair.tokens for pair in pairs),
         truncated=sum(translation.truncated for translation in found),
         seconds=seconds,
+        truncated_pairs=sum(bool(pair.truncated) for pair in pairs),
     )

@@ -8,6 +8,7 @@ import tensorflow as tf
 from toy_workdir import TOY, randomize, toy_sentences, toy_tokenizers
 
 from tf_transformer.config import DecodingConfig
+from tf_transformer.decoding import chunks
 from tf_transformer.decoding.scoring import score_ids
 from tf_transformer.decoding.source_text import text_to_ids
 from tf_transformer.decoding.translator import Translator
@@ -139,6 +140,26 @@ def test_score_of_pairs(translator, model, tokenizers):
         expected = tf.gather(tf.nn.log_softmax(logits)[0], ids, batch_dims=1)
         assert tokens == len(ids)
         np.testing.assert_allclose(score, tf.reduce_sum(expected), atol=1e-4)
+
+
+def test_pairs_are_scored_some_at_a_time(model, tokenizers, monkeypatch):
+    sources, targets = (text_to_ids(tf.constant(toy_sentences(7, seed)), tokenizers.source, 37) for seed in (7, 8))
+    expected = score_ids(model, sources.ids, targets.ids, targets.lengths)
+    encode, encoded = Transformer.encode, []
+    monkeypatch.setattr(Transformer, "encode", lambda self, ids: encoded.append(ids.shape) or encode(self, ids))
+    monkeypatch.setattr(chunks, "MAX_ROWS", 3)
+    found = score_ids(model, sources.ids, targets.ids, targets.lengths)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert [rows for rows, _ in encoded] == [3, 3, 1]
+    assert encoded[0][1] == sources.ids.shape[1] > encoded[2][1]
+
+
+def test_pairs_that_were_cut_are_flagged(translator):
+    words = {count: " ".join(["dog"] * count) for count in (LIMIT - 1, LIMIT, LIMIT + 6, LIMIT + 7)}
+    pairs = [(LIMIT - 1, LIMIT - 1), (LIMIT, LIMIT), (LIMIT - 1, LIMIT + 6), (LIMIT - 1, LIMIT + 7)]
+    found = translator.pair_scores(*([words[count] for count in side] for side in zip(*pairs)))
+    assert [pair.truncated for pair in found] == [False, True, False, True]
+    assert [pair.tokens for pair in found] == [LIMIT, LIMIT + 1, LIMIT + 7, LIMIT + 7]
 
 
 def test_a_prefix_begins_the_translation(translator):

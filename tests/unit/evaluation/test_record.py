@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tf_transformer.decoding.translation import Translation
+from tf_transformer.decoding.translation import PairScore, Translation
 from tf_transformer.evaluation.evaluation import evaluate
 from tf_transformer.evaluation.record import check_replaceable, record_name, write_record
 
@@ -17,7 +17,8 @@ class Echo:
         return [Translation([text.decode()], [], b"six" in text) for text in texts]
 
     def scores(self, sources, targets):
-        return [(-0.5 * len(target.split()), len(target.split()) + 1) for target in targets]
+        counts = [len(target.split()) for target in targets]
+        return [PairScore(-0.5 * count, count + 1, b"nine" in target) for count, target in zip(counts, targets)]
 
 
 def test_the_figures_of_an_evaluation():
@@ -31,6 +32,8 @@ def test_the_figures_of_an_evaluation():
     assert figures["tokenized_compound_split_bleu"]["name"] == "tokenized compound-split BLEU"
     assert figures["sentences"] == sum(counted) == 3
     assert "truncated inputs 1 of 3" in evaluation.report()
+    assert figures["truncated_pairs"] == 1
+    assert "(11 tokens; 1 pairs too long and cut)" in evaluation.report()
 
 
 def test_counts_that_differ_and_empty_test_sets_are_refused():
