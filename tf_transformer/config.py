@@ -7,6 +7,9 @@ from typing import Any, ClassVar, Literal
 
 from tf_transformer.typed_fields import ConfigError, TypedFields
 
+# What a work directory's config.json tells about a run beside its configuration.
+_SURROUNDINGS = ("versions", "devices")
+
 __all__ = ["Config", "ConfigError", "DecodingConfig", "ModelConfig", "TrainingConfig"]
 
 
@@ -160,7 +163,8 @@ class DecodingConfig(TypedFields):
     min_length: int = 0
     max_source_length: int = 256
     """Tokens of a source sentence, its end included; what is longer is cut and flagged."""
-    n_best: int = 1
+    n_best: int | None = None
+    """Translations that the signature `nbest` of an export gives; None: all beams."""
     no_repeat_ngram: int = 0
     coverage_penalty: float = 0.0
     diversity: float = 0.0
@@ -171,8 +175,9 @@ class DecodingConfig(TypedFields):
     seed: int = 1
 
     def validate(self) -> None:
-        for field in ("beam_size", "max_source_length", "n_best"):
+        for field in ("beam_size", "max_source_length"):
             self.require(field, getattr(self, field) >= 1, "at least 1")
+        self.require("n_best", self.n_best is None or self.n_best >= 1, "None or at least 1")
         for field in (
             "alpha",
             "max_extra_length",
@@ -222,7 +227,7 @@ class Config(TypedFields):
 
     @classmethod
     def load(cls, path: str | pathlib.Path) -> "Config":
-        """Reads what `save` wrote; keys of the run's surroundings, such as "versions", are left aside."""
+        """Reads what `save` wrote; the keys of a run's surroundings, "versions" and "devices", are left aside."""
         path = pathlib.Path(path)
         try:
             values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -230,4 +235,4 @@ class Config(TypedFields):
             raise ConfigError(f"{path} is not JSON: {error}.") from error
         if not isinstance(values, dict):
             raise ConfigError(f"{path} must hold a JSON object, not {type(values).__name__}.")
-        return cls.from_dict({key: value for key, value in values.items() if key != "versions"})
+        return cls.from_dict({key: value for key, value in values.items() if key not in _SURROUNDINGS})

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 class Workdir:
     """What `train` leaves and every command after it takes.
 
-        config.json            the whole configuration, with the versions of the packages
+        config.json            the whole configuration, with the versions of the packages and the devices
         tokenizer.model        or source.model and target.model
         dataset.json           a copy of what `prepare` wrote
         checkpoints/           step-XXXXXXXX/, best/, average/
@@ -40,7 +40,9 @@ class Workdir:
             )
 
     @classmethod
-    def create(cls, path: str | os.PathLike, config: Config, tokenizers, dataset_info: dict) -> "Workdir":
+    def create(
+        cls, path: str | os.PathLike, config: Config, tokenizers, dataset_info: dict, devices: dict | None = None
+    ) -> "Workdir":
         """Writes a new work directory without checkpoints. config.json comes last: with it the rest is there."""
         from tf_transformer.text.tokenizer import save_tokenizers
 
@@ -48,7 +50,7 @@ class Workdir:
         path.mkdir(parents=True, exist_ok=True)
         save_tokenizers(tokenizers, path)
         write_dataset_info(path, dataset_info)
-        write_config(path, config)
+        write_config(path, config, devices)
         return cls(path)
 
     @functools.cached_property
@@ -145,14 +147,26 @@ class Workdir:
         return ", ".join([*named, *(path.name for path in checkpoints.list_checkpoints(self.checkpoints))]) or "none"
 
 
-def write_config(path: str | os.PathLike, config: Config) -> None:
-    """Writes config.json of a work directory: the configuration and the versions it is run with."""
-    _write(pathlib.Path(path) / CONFIG, {**config.to_dict(), "versions": package_versions()})
+def write_config(path: str | os.PathLike, config: Config, devices: dict | None = None) -> None:
+    """Writes config.json of a work directory: the configuration, the versions it is run with, and on what.
+
+    Args:
+        devices: what `strategies.devices_of` says; None where nothing is trained.
+    """
+    surroundings = {"versions": package_versions()} | ({} if devices is None else {"devices": devices})
+    _write(pathlib.Path(path) / CONFIG, config.to_dict() | surroundings)
 
 
 def write_dataset_info(path: str | os.PathLike, info: dict) -> None:
     """Writes dataset.json of a work directory."""
     _write(pathlib.Path(path) / DATASET, info)
+
+
+def remove_leftovers(path: str | os.PathLike) -> None:
+    """Removes what a killed process left half written. Only for a process that holds the directory's lock."""
+    for name in (CONFIG, DATASET):
+        for leftover in pathlib.Path(path).glob(f".{name}.writing-*"):
+            leftover.unlink(missing_ok=True)
 
 
 def package_versions() -> dict[str, str]:
@@ -163,5 +177,8 @@ def package_versions() -> dict[str, str]:
 def _write(file: pathlib.Path, values: dict) -> None:
     """Writes JSON beside the file and renames it, so that it is never half written."""
     beside = file.with_name(f".{file.name}.writing-{os.getpid()}")
-    beside.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    beside.replace(file)
+    try:
+        beside.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)

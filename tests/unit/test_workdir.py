@@ -10,7 +10,7 @@ from toy_workdir import toy_workdir
 from tf_transformer.training import checkpoints
 from tf_transformer.training.checkpoints import CheckpointError
 from tf_transformer.training.model_weights import model_tensors, named_variables
-from tf_transformer.workdir import Workdir
+from tf_transformer.workdir import Workdir, remove_leftovers, write_config
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +85,22 @@ def test_a_name_is_looked_for_in_the_work_directory_first(workdir, tmp_path, mon
 def test_a_directory_without_a_configuration_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"is not a work directory: it has no config.json"):
         Workdir(tmp_path)
+
+
+def test_half_written_files_go_away_and_nothing_else(workdir, monkeypatch):
+    before = {path.name for path in workdir.path.iterdir()}
+    for name in (".config.json.writing-12345", ".dataset.json.writing-12345"):
+        (workdir.path / name).write_text("{")
+    remove_leftovers(workdir.path)
+    assert {path.name for path in workdir.path.iterdir()} == before
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_config(workdir.path, workdir.config)
+    assert {path.name for path in workdir.path.iterdir()} == before
 
 
 def test_two_models_in_one_process_have_the_same_names_and_weights(workdir, caplog):
