@@ -1,5 +1,6 @@
 """Runs of `train`: stopped in every way there is, and gone on with as if nothing had been."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,13 +12,16 @@ import pytest
 from toy_data import start_training, toy_config, toy_data, train_command
 
 from tf_transformer.config import Config
+from tf_transformer.data.prepared import PreparedDataset
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training import checkpoints, preflight
+from tf_transformer.training import checkpoints, preflight, run
 from tf_transformer.training.batch_groups import BatchGroups
 from tf_transformer.training.resuming import ChangedRunError
 from tf_transformer.training.run import train
 from tf_transformer.training.run_lock import RunLock
 from tf_transformer.training.run_log import read_log
+from tf_transformer.training.strategies import Worker
+from tf_transformer.training.worker_watch import LOST_WORKER
 from tf_transformer.workdir import Workdir
 
 
@@ -58,13 +62,14 @@ def wait_for_checkpoint(process, workdir, step, seconds=240):
 def test_a_run_leaves_all_that_is_needed(undisturbed, data):
     names = [path.name for path in checkpoints.list_checkpoints(undisturbed.checkpoints)]
     assert names == ["step-00000015", "step-00000020", "step-00000024"]
-    assert checkpoints.verify_checkpoint(undisturbed.checkpoints / "best")["step"] in (10, 20)
+    assert checkpoints.verify_checkpoint(undisturbed.checkpoints / "best")["step"] in (10, 20, 24)
     saved = json.loads((undisturbed.path / "config.json").read_text())
+    assert saved["devices"] == {"strategy": "one", "replicas": 1, "workers": 1}
     assert saved["versions"]["tensorflow"] and Config.load(undisturbed.path / "config.json") == undisturbed.config
     assert undisturbed.config.model.vocab_size == undisturbed.tokenizers.source.vocab_size
     events = read_log(undisturbed.logs)
     assert [(event["event"], event["step"]) for event in events] == [
-        ("validation", 10), ("train", 20), ("validation", 20), ("train", 24),
+        ("validation", 10), ("train", 20), ("validation", 20), ("train", 24), ("validation", 24),
     ]  # fmt: skip
     assert events[1]["steps"] == 20 and events[1]["tokens"] > 0 and events[1]["learning_rate"] > 0
     model = undisturbed.load_model("step-00000020")
@@ -154,13 +159,26 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(data, undisturb
     check_same_end(tmp_path / "run", undisturbed)
 
 
+def test_a_damaged_newest_checkpoint_is_not_kept_in_place_of_a_whole_one(data, undisturbed, tmp_path):
+    shutil.copytree(undisturbed.path, tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints"
+    (folder / "step-00000024" / checkpoints.MODEL).write_bytes(b"")
+    train(data, tmp_path / "run", toy_config("training.max_steps=21"))
+    assert [path.name for path in checkpoints.list_checkpoints(folder)] == [
+        "step-00000015", "step-00000020", "step-00000021",
+    ]  # fmt: skip
+    assert (folder / "step-00000024.aside").is_dir()
+
+
 def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(data, undisturbed, tmp_path):
     shutil.copytree(undisturbed.path, tmp_path / "run")
     assert train(data, tmp_path / "run", toy_config()).step == 24
     result = train(data, tmp_path / "run", toy_config("training.max_steps=26", "training.bleu_steps=26"))
     assert result.step == 26
     events = read_log(tmp_path / "run" / "logs")
-    assert [event["event"] for event in events if event["step"] > 24] == ["train", "sample"]
+    assert [event["event"] for event in events if event["step"] >= 24] == [
+        "train", "validation", "train", "validation", "sample",
+    ]  # fmt: skip
     assert "tok:13a" in events[-1]["signature"]
 
 
@@ -197,6 +215,40 @@ def test_a_run_that_diverges_stops_and_says_so(data, tmp_path, capsys):
     diverging = ["--set", "training.learning_rate_scale=1e30", "--set", "training.skipped_steps_limit=3"]
     assert main(train_command(data, tmp_path / "run", *diverging)[3:]) == 1
     assert "not finite in 3 steps in a row" in capsys.readouterr().err
+
+
+def test_a_worker_that_is_lost_before_the_first_step_is_watched_for_and_named(data, tmp_path, monkeypatch, capsys):
+    import tensorflow as tf
+
+    within = []
+
+    class Watch(contextlib.AbstractContextManager):
+        def __init__(self, _seconds):
+            pass
+
+        def __enter__(self):
+            within.append(True)
+
+        def __exit__(self, *_):
+            within.pop()
+
+    def unreachable(_run):
+        assert within
+        raise tf.errors.UnavailableError(None, None, "connection refused")
+
+    monkeypatch.setattr(run, "worker_of", lambda _: Worker(0, 2))
+    monkeypatch.setattr(run, "WorkerWatch", Watch)
+    monkeypatch.setattr(run._Run, "_new_state", unreachable)
+    assert main(train_command(data, tmp_path / "run")[3:]) == LOST_WORKER
+    assert "A worker was lost (connection refused)" in capsys.readouterr().err
+
+
+def test_a_worker_keeps_the_configuration_it_was_given_while_the_chief_writes_it(data, undisturbed, tmp_path):
+    shutil.copytree(undisturbed.path, tmp_path / "run")
+    given = toy_config("training.max_steps=31")
+    opened = run.open_workdir(tmp_path / "run", given, PreparedDataset(data), Worker(1, 2), {})
+    assert opened.config.training.max_steps == 31
+    assert Workdir(tmp_path / "run").config.training.max_steps == 24
 
 
 @pytest.mark.slow

@@ -32,12 +32,12 @@ from tf_transformer.training.run_state import RunState
 from tf_transformer.training.sample_translations import SampleTranslations
 from tf_transformer.training.schedules import NoamSchedule
 from tf_transformer.training.stop_request import StopRequest
-from tf_transformer.training.strategies import Worker, local_replicas, make_strategy, worker_of
+from tf_transformer.training.strategies import Worker, devices_of, local_replicas, make_strategy, worker_of
 from tf_transformer.training.train_step import TrainStep
 from tf_transformer.training.trainer import Trainer
 from tf_transformer.training.validation import Validation
 from tf_transformer.training.worker_watch import WorkerWatch, lost_worker_message
-from tf_transformer.workdir import CONFIG, Workdir, write_config, write_dataset_info
+from tf_transformer.workdir import CONFIG, Workdir, remove_leftovers, write_config, write_dataset_info
 
 logger = logging.getLogger(__name__)
 
@@ -88,10 +88,11 @@ def train(
     with contextlib.ExitStack() as stack:
         if worker.is_chief:
             stack.enter_context(RunLock(workdir))
+            remove_leftovers(workdir)
             checkpoints.remove_leftovers(pathlib.Path(workdir) / "checkpoints")
         stop = stack.enter_context(StopRequest())
         prepared = PreparedDataset(data)
-        directory = open_workdir(workdir, config, prepared, worker)
+        directory = open_workdir(workdir, config, prepared, worker, devices_of(strategy))
         ended, state = _Run(directory, prepared, strategy, worker, worker_timeout).run(stop)
     result = TrainingResult(ended, stop.signal, state.counters.step, state.best_perplexity, time.monotonic() - begun)
     logger.info("%s", _summary(result, directory))
@@ -126,7 +127,9 @@ def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
     return dataclasses.replace(config, model=dataclasses.replace(config.model, **same))
 
 
-def open_workdir(path: str | os.PathLike, config: Config, prepared: PreparedDataset, worker: Worker) -> Workdir:
+def open_workdir(
+    path: str | os.PathLike, config: Config, prepared: PreparedDataset, worker: Worker, devices: dict
+) -> Workdir:
     """The work directory of a new run, of one that may go on with this configuration and data, or of `import`."""
     path = pathlib.Path(path)
     # Where the data is, for `evaluate` to find its test set.
@@ -138,13 +141,16 @@ def open_workdir(path: str | os.PathLike, config: Config, prepared: PreparedData
         config = with_vocabulary_of(config, saved.config, prepared.tokenizers)
         check_config(saved.config, config, path, begun)
         if worker.is_chief:
-            write_config(path, config)
+            write_config(path, config, devices)
             if not begun:
                 write_dataset_info(path, saved.dataset_info | info)
-    elif worker.is_chief:
-        return Workdir.create(path, with_vocabulary(config, prepared.tokenizers), prepared.tokenizers, info)
-    else:
-        _wait_for(path / CONFIG)
+        directory = Workdir(path)
+        # Not read again: in another worker the chief may not have written it yet.
+        directory.config = config
+        return directory
+    if worker.is_chief:
+        return Workdir.create(path, with_vocabulary(config, prepared.tokenizers), prepared.tokenizers, info, devices)
+    _wait_for(path / CONFIG)
     return Workdir(path)
 
 
@@ -161,34 +167,33 @@ class _Run:
         self._multiple = local_replicas(strategy) * training.accumulation_steps
 
     def run(self, stop: StopRequest) -> tuple[str, RunState]:
-        state = self._new_state()
-        gradients, step = self._new_step(state)
-        resumed = self._restore(state)
-        groups = self._groups(state.position)
-        log = RunLog(self._directory.logs, state.counters.step) if self._worker.is_chief else None
-        progress = None
-        try:
-            self._preflight(step, groups, state)
-            progress = ProgressLine(state.counters.step, self._config.training.max_steps) if log else None
-            trainer = Trainer(
-                self._config.training,
-                state,
-                step,
-                groups,
-                RunSaver(self._directory.checkpoints, self._config.training, resumed, self._worker.is_chief),
-                RunReports(log, progress),
-                self._validation(gradients),
-                self._sample(state),
-                self._watch,
-            )
-            return trainer.run(stop), state
-        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
-            raise LostWorkerError(lost_worker_message(str(error.message).splitlines()[0][:200])) from error
-        finally:
-            groups.close()
-            for part in (log, progress):
-                if part is not None:
-                    part.close()
+        with contextlib.ExitStack() as stack:
+            try:
+                # One call for the watch: the workers broadcast the first weights, and compile, at different speeds.
+                with self._watch:
+                    state = self._new_state()
+                    gradients, step = self._new_step(state)
+                    resumed = self._restore(state)
+                    groups = stack.enter_context(contextlib.closing(self._groups(state.position)))
+                    self._preflight(step, groups, state)
+                reports = self._reports(stack, state)
+                writes = self._worker.is_chief
+                saver = RunSaver(self._directory.checkpoints, self._config.training, resumed, writes)
+                validation, sample = self._validation(gradients), self._sample(state)
+                trainer = Trainer(
+                    self._config.training, state, step, groups, saver, reports, validation, sample, self._watch
+                )
+                return trainer.run(stop), state
+            except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
+                raise LostWorkerError(lost_worker_message(str(error.message).splitlines()[0][:200])) from error
+
+    def _reports(self, stack: contextlib.ExitStack, state: RunState) -> RunReports:
+        """To the log and the terminal, closed with the stack; a worker that is not the chief has neither."""
+        if not self._worker.is_chief:
+            return RunReports(None, None)
+        log = stack.enter_context(contextlib.closing(RunLog(self._directory.logs, state.counters.step)))
+        progress = ProgressLine(state.counters.step, self._config.training.max_steps)
+        return RunReports(log, stack.enter_context(contextlib.closing(progress)))
 
     def _new_state(self) -> RunState:
         training = self._config.training
@@ -210,15 +215,17 @@ class _Run:
         schedule = NoamSchedule(self._config.model.model_dim, training.warmup_steps, training.learning_rate_scale)
         return gradients, TrainStep(self._strategy, gradients, state.adam, state.average, schedule, training)
 
-    def _restore(self, state: RunState) -> int | None:
-        """Goes to the newest whole checkpoint. Returns its step, or None at the beginning of a run."""
+    def _restore(self, state: RunState) -> tuple[int, int] | None:
+        """Goes to the newest whole checkpoint. Returns its steps for `RunSaver`, or None at the beginning of a run."""
         path = checkpoints.latest_intact(self._directory.checkpoints, resumable=True)
         if path is None:
             self._begin(state)
             return None
         state.restore(path)
+        if self._worker.is_chief:
+            checkpoints.set_aside_after(self._directory.checkpoints, state.counters.step)
         logger.info("Going on from %s.", path)
-        return state.counters.step
+        return state.counters.step, state.validated_step
 
     def _begin(self, state: RunState) -> None:
         """Starts from imported weights, where the directory was made by `import`."""
@@ -235,8 +242,7 @@ class _Run:
         training = self._config.training
         if state.counters.step >= training.max_steps:
             return
-        with self._watch:
-            preflight(step, groups.peek(), self._stream.shapes, self._worker.count, self._multiple, training)
+        preflight(step, groups.peek(), self._stream.shapes, self._worker.count, self._multiple, training)
 
     def _validation(self, gradients: BatchGradients) -> Validation | None:
         if "validation" not in self._prepared.splits:
@@ -244,7 +250,7 @@ class _Run:
             return None
         worker = self._worker
         batches = list(self._stream.validation_batches(worker.index, worker.count))
-        return Validation(self._strategy, gradients, lambda: batches)
+        return Validation(self._strategy, gradients, lambda: batches, self._watch)
 
     def _sample(self, state: RunState) -> SampleTranslations | None:
         training = self._config.training

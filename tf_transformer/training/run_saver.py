@@ -15,13 +15,15 @@ class RunSaver:
     Args:
         directory: WORKDIR/checkpoints.
         config: when, and how many.
-        saved_step: of the checkpoint that the run goes on from; None at its beginning.
+        resumed: (step, step of the last validation) of the checkpoint that the run goes on from; None at its beginning.
         writes: whether this worker does; the others only ask.
     """
 
-    def __init__(self, directory: pathlib.Path, config: TrainingConfig, saved_step: int | None, writes: bool = True):
+    def __init__(
+        self, directory: pathlib.Path, config: TrainingConfig, resumed: tuple[int, int] | None, writes: bool = True
+    ):
         self._directory, self._config, self._writes = directory, config, writes
-        self._saved_step, self._saved_at = saved_step, time.monotonic()
+        self._saved, self._saved_at = resumed, time.monotonic()
 
     def save_if_due(self, state: RunState) -> None:
         steps, minutes = self._config.checkpoint_steps, self._config.checkpoint_minutes
@@ -31,12 +33,15 @@ class RunSaver:
             self.save(state)
 
     def save(self, state: RunState) -> None:
-        """Writes a checkpoint of this step unless there is one, then removes those that are too many."""
-        step = state.counters.step
-        if self._writes and step != self._saved_step:
+        """Writes a checkpoint of this step unless there is one, then removes those that are too many.
+
+        One that was written before the step's validation is written again after it.
+        """
+        step, saved = state.counters.step, (state.counters.step, state.validated_step)
+        if self._writes and saved != self._saved:
             state.save(self._directory / checkpoints.step_directory(step))
             checkpoints.prune_checkpoints(self._directory, self._config.keep_checkpoints)
-        self._saved_step, self._saved_at = step, time.monotonic()
+        self._saved, self._saved_at = saved, time.monotonic()
 
     def save_best(self, state: RunState, result: ValidationLoss) -> None:
         if self._writes:

@@ -38,7 +38,7 @@ class Trainer:
         reports: to the log and the terminal.
         validation: None where the data has no validation set.
         sample: BLEU of a sample, or None.
-        watch: a context manager for calls that need all workers.
+        watch: a context manager for steps, which need all workers; a validation has it too.
     """
 
     config: TrainingConfig
@@ -67,7 +67,7 @@ class Trainer:
         A validation that an interruption came before is made up for when the run goes on: it is part of its state.
         """
         step = self.state.counters.step
-        if self._at(self.config.validation_steps) and self.state.validated_step != step:
+        if self._validation_is_due() and self.state.validated_step != step:
             self._validate()
         if self._at(self.config.bleu_steps) and self._sampled_step != step:
             self._translate_sample()
@@ -97,6 +97,10 @@ class Trainer:
         distances = [every - step % every for every in events if every]
         return min(self.config.steps_per_call, self.config.max_steps - step, *distances)
 
+    def _validation_is_due(self) -> bool:
+        """Every so many steps, and at the end: the last weights may be the best."""
+        return self._at(self.config.validation_steps) or self.state.counters.step >= self.config.max_steps
+
     def _at(self, every: int | None) -> bool:
         return every is not None and self.state.counters.step % every == 0
 
@@ -114,7 +118,7 @@ class Trainer:
         """Validates, and keeps the model if it is the best so far."""
         if self.validation is None:
             return
-        with self.state.serving_weights(), self.watch:
+        with self.state.serving_weights():
             result = self.validation()
         better = self.state.best_perplexity is None or result.perplexity < self.state.best_perplexity
         self.reports.validation(self.state.counters.step, result, better)
@@ -122,7 +126,8 @@ class Trainer:
         if better:
             self.state.best_perplexity, self.state.stale_validations = result.perplexity, 0
             self.saver.save_best(self.state, result)
-        else:
+        elif self._at(self.config.validation_steps):
+            # Early stopping counts validations that are equally far apart; the one at the end is not.
             self.state.stale_validations += 1
 
     def _translate_sample(self) -> None:

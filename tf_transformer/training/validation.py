@@ -1,5 +1,6 @@
 """The loss on the validation set, over all replicas."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -32,20 +33,28 @@ class Validation:
         strategy: as in training.
         gradients: what computes the loss of a batch.
         batches: makes a new iterator over this worker's rows of the validation batches.
+        watch: a context manager for calls that need all workers. Each batch is one: its limit is for a call, and
+            however many batches the set has, they are no sign of a lost worker.
     """
 
     def __init__(
-        self, strategy: tf.distribute.Strategy, gradients: BatchGradients, batches: Callable[[], Iterable[Batch]]
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: BatchGradients,
+        batches: Callable[[], Iterable[Batch]],
+        watch: contextlib.AbstractContextManager | None = None,
     ):
         self._strategy, self._gradients, self._batches = strategy, gradients, batches
+        self._watch = watch or contextlib.nullcontext()
         self._sums = tf.function(self._all_sums, reduce_retracing=True, autograph=False)
 
     def __call__(self) -> ValidationLoss:
         totals = [0.0, 0.0, 0.0]
         for batch in self._batches():
             batch = pad_rows(batch, local_replicas(self._strategy))
-            sums = self._sums({name: tf.constant(array) for name, array in batch.items()})
-            totals = [total + float(value) for total, value in zip(totals, sums)]
+            with self._watch:
+                sums = self._sums({name: tf.constant(array) for name, array in batch.items()})
+                totals = [total + float(value) for total, value in zip(totals, sums)]
         loss, likelihood, tokens = totals
         return ValidationLoss(loss / max(tokens, 1.0), likelihood / max(tokens, 1.0), int(tokens))
 

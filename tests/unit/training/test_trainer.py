@@ -9,6 +9,7 @@ from training_toys import TRAINING
 from tf_transformer.training.counters import Counters
 from tf_transformer.training.run_log import RunLog, read_log
 from tf_transformer.training.run_reports import RunReports
+from tf_transformer.training.run_saver import RunSaver
 from tf_transformer.training.run_state import RunState
 from tf_transformer.training.stop_request import StopRequest
 from tf_transformer.training.train_step import StepReport
@@ -111,3 +112,36 @@ def test_no_step_is_in_the_log_twice(tmp_path):
     run = ToyRun(tmp_path, max_steps=23)
     assert run.run() == "finished"
     assert run.events("train") == [(20, 20), (23, 3)]
+
+
+def test_the_last_weights_are_validated_once(tmp_path):
+    run = ToyRun(tmp_path, validation=Validation(3.0, 2.0, 1.0))
+    assert run.run() == "finished"
+    assert [step for step, _ in run.events("validation")] == run.saver.best == [5, 10, 13]
+    assert run.saver.saved == [(13, 13)]
+    assert run.run() == "finished"
+    assert len(run.events("validation")) == 3
+
+
+def test_a_last_step_that_is_validated_anyway_is_validated_once(tmp_path):
+    run = ToyRun(tmp_path, validation=Validation(3.0, 2.0), max_steps=10)
+    assert run.run() == "finished"
+    assert [step for step, _ in run.events("validation")] == [5, 10]
+
+
+def test_the_validation_at_the_end_does_not_count_for_early_stopping(tmp_path):
+    run = ToyRun(tmp_path, validation=Validation(1.0, 2.0, 2.0), early_stopping=2)
+    assert run.run() == "finished"
+    assert run.state.stale_validations == 1
+
+
+def test_a_checkpoint_from_before_its_validation_is_written_again(tmp_path, monkeypatch):
+    state, written = RunState(None, None, None, Counters.start("float32")._replace(step=10)), []
+    monkeypatch.setattr(RunState, "save", lambda state, path: written.append((path.name, state.validated_step)))
+    saver = RunSaver(tmp_path, dataclasses.replace(TRAINING, checkpoint_steps=5), (10, 0))
+    saver.save(state)
+    assert written == []
+    state.validated_step = 10
+    saver.save(state)
+    saver.save(state)
+    assert written == [("step-00000010", 10)]
