@@ -68,7 +68,8 @@ def _try(step: TrainStep, sample: Batch, shape: BatchShape, rows: int, multiple:
 
 def _advice(config: TrainingConfig) -> str:
     advice = [
-        f"compute it in parts with --set training.accumulation_steps={config.accumulation_steps * 2} (the same result)",
+        f"compute it in parts with --set training.accumulation_steps={config.accumulation_steps * 2} (the same result "
+        "up to dropout's draws)",
         f"make it smaller with --set training.batch_tokens={max(1, config.batch_tokens // 2)}",
         f"leave long sentences out with --set training.max_length={max(1, config.max_length // 2)}",
         "hold no attention matrices with --set model.attention_block_size=128 (for long sentences)",

@@ -4,7 +4,8 @@ import logging
 
 from tf_transformer.config import Config
 
-# These say how long, how fast and how watched a run is, not what it computes.
+# These say how long, how fast and how watched a run is, not what it computes. (Accumulation changes dropout's draws, as
+# the number of replicas does, but not what they are drawn from.)
 MAY_CHANGE = frozenset(
     f"training.{field}"
     for field in (
