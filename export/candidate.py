@@ -43,7 +43,7 @@ class Candidate:
 
     def __init__(self, workdir: Workdir, checkpoint: pathlib.Path, weights: str, decoding: dict):
         self.workdir, self.checkpoint, self.weights = workdir, checkpoint, weights
-        self.decoding, self.n_best = _search_of(workdir, decoding)
+        self.decoding = search_of(workdir, decoding)
         full = load_model_tensors(checkpoint)
         kept = rounded(full, weights, str(checkpoint))
         # Neither the policy of this process or of the training nor its GPU says anything about servers.
@@ -53,7 +53,7 @@ class Candidate:
         assign_tensors(self._variables, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
         translator = Translator(self.model, workdir.tokenizers, self.decoding)
-        self.signatures = trace_signatures(translator, self.n_best)
+        self.signatures = trace_signatures(translator, self.decoding.n_best)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
         self.rounding: Rounding | None = None
         if weights != "float32":
@@ -85,10 +85,10 @@ class Candidate:
         write_serving_assets(directory, name, list(zip(self.sentences, translations)))
 
 
-def _search_of(workdir: Workdir, changes: dict) -> tuple[DecodingConfig, int | None]:
-    """The search of a work directory with changes, and how many of its results `nbest` gives; None: all."""
+def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:
+    """The search of a work directory with changes; ConfigError where `nbest` is to give more than there are beams."""
     decoding = dataclasses.replace(workdir.config.decoding, **changes)
-    n_best = changes.get("n_best")
-    if n_best is not None and n_best > decoding.beam_size:
-        raise ConfigError(f"decoding.n_best must be at most decoding.beam_size = {decoding.beam_size}, not {n_best}.")
-    return decoding, n_best
+    n_best, beams = decoding.n_best, decoding.beam_size
+    if n_best is not None and n_best > beams:
+        raise ConfigError(f"decoding.n_best must be at most decoding.beam_size = {beams}, not {n_best}; lower it.")
+    return decoding

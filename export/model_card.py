@@ -25,7 +25,7 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         trial: from `verify`.
         files: size and SHA-256 by name, of all files but the card's.
     """
-    workdir, data = candidate.workdir, candidate.workdir.dataset_info
+    workdir, decoding, data = candidate.workdir, candidate.decoding, candidate.workdir.dataset_info
     imported = _imported(workdir)
     return {
         "format": FORMAT,
@@ -41,7 +41,7 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         "scores": scores_of(workdir, candidate.checkpoint),
         "imported": imported,
         "licence": (imported or data).get("licence"),
-        "decoding": candidate.decoding.to_dict() | {"n_best": candidate.n_best or candidate.decoding.beam_size},
+        "decoding": decoding.to_dict() | {"n_best": decoding.n_best or decoding.beam_size},
         "tokenizer": {"sha256": workdir.tokenizers.sha256},
         "signatures": {each.name: _tensors(each) for each in report.signatures},
         "oldest_server": report.oldest_server,

@@ -48,8 +48,8 @@ def export_saved_model(
         output: MODEL_BASE, made if it is not there.
         checkpoint: as in `Workdir.checkpoint`.
         weights: "float32", or "float16" or "bfloat16" for files of half the size.
-        **decoding: fields of `DecodingConfig` to change. `n_best` is the K of the signature `nbest`; all beams
-            unless it is given.
+        **decoding: fields of `DecodingConfig` to change. `n_best` is the K of the signature `nbest`; None:
+            all beams.
     """
     workdir = workdir if isinstance(workdir, Workdir) else Workdir(workdir)
     base = pathlib.Path(output)

@@ -50,7 +50,6 @@ def card(workdir, report, **changes):
         weights="float32",
         rounding=None,
         decoding=workdir.config.decoding,
-        n_best=None,
         sentences=[b""] * 200,
         sentences_from="of the validation set",
     )
