@@ -91,6 +91,21 @@ def test_a_lost_worker_ends_the_other_with_a_message(data, tmp_path, how):
     assert checkpoints.latest_intact(tmp_path / "pair" / "checkpoints") is not None
 
 
+def test_a_worker_that_never_starts_does_not_keep_the_other_waiting_for_ever(data, tmp_path):
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
+    task = {"type": "worker", "index": 0}
+    alone = start_training(
+        data, tmp_path / "pair", *SETTINGS, "--worker-timeout", "3",
+        TF_CONFIG=json.dumps({"cluster": cluster, "task": task}),
+    )  # fmt: skip
+    try:
+        _, messages = alone.communicate(timeout=240)
+    finally:
+        end([alone])
+    assert alone.returncode == 1
+    assert "Waiting for all 2 workers of TF_CONFIG, for 15 s at most." in messages and "Timeout (0:00:15)" in messages
+
+
 def test_sigterm_to_one_worker_stops_both(data, tmp_path):
     workers = start_workers(data, tmp_path / "pair", "--set", "training.max_steps=1000000")
     try:

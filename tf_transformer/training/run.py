@@ -36,7 +36,7 @@ from tf_transformer.training.strategies import Worker, devices_of, local_replica
 from tf_transformer.training.train_step import TrainStep
 from tf_transformer.training.trainer import Trainer
 from tf_transformer.training.validation import Validation
-from tf_transformer.training.worker_watch import WorkerWatch, lost_worker_message
+from tf_transformer.training.worker_watch import FIRST_CALL, WorkerWatch, lost_worker_message
 from tf_transformer.workdir import CONFIG, Workdir, remove_leftovers, write_config, write_dataset_info
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def train(
         worker_timeout: seconds after which a worker that does not answer is given up.
     """
     begun = time.monotonic()
-    strategy = make_strategy(strategy, replicas)
+    strategy = make_strategy(strategy, replicas, FIRST_CALL * worker_timeout)
     worker = worker_of(strategy)
     with contextlib.ExitStack() as stack:
         if worker.is_chief:

@@ -7,6 +7,8 @@ import os
 
 import tensorflow as tf
 
+from tf_transformer.training.worker_watch import meeting
+
 STRATEGIES = ("auto", "one", "mirrored", "multi-worker", "tpu")
 
 
@@ -27,7 +29,7 @@ class Worker:
         return self.index == 0
 
 
-def make_strategy(name: str = "auto", replicas: int | None = None) -> tf.distribute.Strategy:
+def make_strategy(name: str = "auto", replicas: int | None = None, seconds: float = 3600.0) -> tf.distribute.Strategy:
     """The strategy called `name`. Call it before TensorFlow has placed anything on a device.
 
     Args:
@@ -35,12 +37,17 @@ def make_strategy(name: str = "auto", replicas: int | None = None) -> tf.distrib
             the environment's TF_CONFIG describes the cluster; "tpu" as TPU_NAME says. "auto" takes TF_CONFIG if it
             has several workers, then a TPU if TPU_NAME is set, then several GPUs, then one device.
         replicas: devices to use with "mirrored", and refused with another; None: all GPUs.
+        seconds: after which the process ends where not all workers of TF_CONFIG have started.
     """
     if name not in STRATEGIES:
         raise StrategyError(f"The strategy must be one of {', '.join(STRATEGIES)}, not {name!r}.")
     chosen = _choose() if name == "auto" else name
     if replicas is not None:
         _check_replicas(replicas, name, chosen)
+    if chosen == "multi-worker":
+        _cluster()
+        with meeting(len(_workers_in_environment()), seconds):
+            return _strategy(chosen, replicas)
     return _strategy(chosen, replicas)
 
 
@@ -61,7 +68,6 @@ def _strategy(name: str, replicas: int | None) -> tf.distribute.Strategy:
     if name == "mirrored":
         return tf.distribute.MirroredStrategy(_devices(replicas))
     if name == "multi-worker":
-        _cluster()
         return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "tpu":
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(os.environ.get("TPU_NAME", "local"))

@@ -1,9 +1,14 @@
 """A watch over calls that need all workers: a worker that is gone ends the others with a message, not a wait."""
 
+import contextlib
+import faulthandler
+import logging
 import os
 import sys
 import threading
 import time
+
+logger = logging.getLogger(__name__)
 
 LOST_WORKER = 76
 """Exit code where another worker no longer answers."""
@@ -44,6 +49,21 @@ class WorkerWatch:
                 sys.stderr.write(f"\n{lost_worker_message('no answer in time, see --worker-timeout')}\n")
                 sys.stderr.flush()
                 os._exit(LOST_WORKER)
+
+
+@contextlib.contextmanager
+def meeting(workers: int, seconds: float):
+    """Ends the process, with exit code 1, where the workers have not found each other in time.
+
+    TensorFlow waits for them without letting go of Python's lock, for ever, and no thread of Python's can end that: not
+    the watch, only `faulthandler`, whose thread needs no lock and knows no other exit code.
+    """
+    logger.info("Waiting for all %d workers of TF_CONFIG, for %.0f s at most.", workers, seconds)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def lost_worker_message(reason: str) -> str:
