@@ -1,7 +1,10 @@
 """The files that the attention maps are written to."""
 
+import logging
 import os
 import pathlib
+import re
+import warnings
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
@@ -15,6 +18,8 @@ from tf_transformer.attention_maps.summary_figure import summary_figure
 from tf_transformer.attention_maps.summary_table import summary_csv
 
 DOTS_PER_INCH = 150
+
+logger = logging.getLogger(__name__)
 
 
 def write_maps(
@@ -56,10 +61,18 @@ def write_summary(heads: Sequence[HeadSummary], directory: str | os.PathLike) ->
 
 
 def write_figure(figure: Figure, stem: str | os.PathLike) -> list[pathlib.Path]:
-    """Writes a figure as `stem`.png and `stem`.svg."""
+    """Writes a figure as `stem`.png and `stem`.svg; tells once of characters that the font lacks."""
     stem = pathlib.Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
-    for path in paths:
-        figure.savefig(path, dpi=DOTS_PER_INCH)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for path in paths:
+            figure.savefig(path, dpi=DOTS_PER_INCH)
+    lacking = [each for each in told if re.match(r"Glyph \d+ .*missing", str(each.message))]
+    if lacking:
+        logger.warning("%s: matplotlib's font lacks some characters, boxes stand for them.", paths[0])
+    for each in told:
+        if each not in lacking:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return paths

@@ -5,8 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from toy_attention import toy_maps
 
+from tf_transformer.attention_maps.files import write_figure
 from tf_transformer.attention_maps.heatmaps import heatmaps
 from tf_transformer.attention_maps.lines import lines
 from tf_transformer.attention_maps.positions import position_vectors, positions_figure
@@ -98,3 +100,15 @@ def test_dot_products_of_sinusoids_depend_on_the_distance_alone():
 def test_learned_positions_have_no_formula():
     with pytest.raises(ValueError, match="not 'learned'"):
         position_vectors("learned")
+
+
+def test_characters_that_the_font_lacks_are_told_once_a_picture(tmp_path, caplog):
+    figure = Figure()
+    figure.text(0.1, 0.1, "\U0001f980 \U0001f981 \U0001f982")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        paths = write_figure(figure, tmp_path / "picture")
+    assert [path.name for path in paths] == ["picture.png", "picture.svg"] and all(
+        path.stat().st_size for path in paths
+    )
+    assert len(caplog.messages) == 1 and "lacks some characters" in caplog.messages[0]
