@@ -17,7 +17,9 @@ STOPPED = 75
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, metavar="DIR", help="what `prepare` wrote")
-    parser.add_argument("--workdir", required=True, metavar="DIR", help="of the run; checkpoints and logs go there")
+    parser.add_argument(
+        "--workdir", required=True, metavar="DIR", help="work directory of the run: checkpoints and logs go there"
+    )
     parser.add_argument(
         "--preset", help="the configuration to begin with (default: that of WORKDIR, or `base` in a new one)"
     )
@@ -29,8 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy", default="auto", choices=("auto", "one", "mirrored", "multi-worker", "tpu"),
         help="the devices to train on (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--replicas", type=int, help="devices of --strategy mirrored (default: all GPUs)")
-    parser.add_argument("--precision", choices=("float32", "mixed_bfloat16", "mixed_float16"))
+    parser.add_argument("--replicas", type=int, metavar="N", help="devices of --strategy mirrored (default: all GPUs)")
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        help="what products are computed in (default: the preset's, float32)",
+    )
     parser.add_argument("--xla", action="store_true", default=None, help="compile the step with XLA")
     parser.add_argument(
         "--worker-timeout", type=float, default=600.0, metavar="SECONDS",
