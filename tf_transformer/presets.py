@@ -77,6 +77,7 @@ MULTI30K = _variant(
     training={"batch_tokens": 2048, "max_steps": 4000, "warmup_steps": 800, "learning_rate_scale": 0.7,
               "max_length": 96, "checkpoint_steps": 100, "keep_checkpoints": 10, "average_last": 10,
               "validation_steps": 250},
+    decoding={"alpha": 1.4},
 )  # fmt: skip
 
 PRESETS: dict[str, Config] = {
