@@ -26,7 +26,9 @@ PEERS = (
     ("torch", "pytorch_peer.py", ("pytorch",)),
     ("opennmt", "opennmt_tf_peer.py", ("opennmt-tf",)),
 )
-SIZES = {"vocab": 37000, "layers": 6, "width": 512, "heads": 8, "inner": 2048}
+# What ours and the peers are given alike, and what it is unless the command says otherwise.
+WORK = {"batch": 32, "source": 25, "target": 28, "beam": 4, "vocab": 37000, "repeat": 3}
+SIZES = {"layers": 6, "width": 512, "heads": 8, "inner": 2048}
 ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
@@ -36,7 +38,7 @@ def main() -> None:
         print(json.dumps(measure(args.child, args)))
         return
     with tempfile.TemporaryDirectory() as directory:
-        export(directory, args.beam, args.preset)
+        export(directory, args.beam, args.vocab, args.preset)
         figures = compare(directory, args)
         figures |= lengths_and_single_rows(directory, args)
     print(json.dumps(figures) if args.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
@@ -46,7 +48,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", type=pathlib.Path, help="folder of the peers' scripts")
     parser.add_argument("--peer-envs", type=pathlib.Path, help="folder of their virtual environments")
-    for name, value in {"batch": 32, "source": 25, "target": 28, "beam": 4, "rounds": 3, "repeat": 3}.items():
+    for name, value in (WORK | {"rounds": 3}).items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--preset", default="base", help="of our model; the peers' is always base (default base)")
     parser.add_argument("--lengths", type=int, nargs="*", default=[28, 112, 448], help="output lengths, ours alone")
@@ -56,7 +58,7 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def export(directory: str, beam: int, preset: str = "base") -> None:
+def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
     """A SavedModel from ids (N, S) and output lengths (N,) to ids (N, K, L), by the translator's own search."""
     os.environ.update(ENVIRONMENT)
     import tensorflow as tf
@@ -66,7 +68,7 @@ def export(directory: str, beam: int, preset: str = "base") -> None:
     from tf_transformer.model import Transformer
 
     module = tf.Module()
-    module.model = Transformer.from_preset(preset, vocab_size=SIZES["vocab"])
+    module.model = Transformer.from_preset(preset, vocab_size=vocab)
     options = SearchOptions(end_id=3, beam_size=beam, n_best=1, min_length=100_000, forbidden_ids=(0, 2))
 
     @tf.function(
@@ -90,7 +92,7 @@ def measure(directory: str, args: argparse.Namespace) -> dict:
     pool = ThreadPoolExecutor(args.threads)
     decode = tf.saved_model.load(directory).signatures["serving_default"]
     random = np.random.RandomState(0)
-    source = tf.constant(random.randint(4, SIZES["vocab"], (args.batch, args.source)), tf.int32)
+    source = tf.constant(random.randint(4, args.vocab, (args.batch, args.source)), tf.int32)
     max_lengths = tf.fill([args.batch], args.target)
 
     def decode_part(part):
@@ -109,9 +111,7 @@ def measure(directory: str, args: argparse.Namespace) -> dict:
 
 def ours(directory: str, args: argparse.Namespace, **changes) -> float:
     """Median tokens a second of a fresh process with the SavedModel."""
-    options = {
-        name: getattr(args, name) for name in ("batch", "source", "target", "beam", "repeat", "threads")
-    } | changes
+    options = {name: getattr(args, name) for name in (*WORK, "threads")} | changes
     command = [sys.executable, "-m", "benchmarks.decoding", "--child", directory, *_flags(options)]
     return json.loads(_output(command)[-1])["median"]
 
@@ -146,7 +146,7 @@ def _peers(args: argparse.Namespace) -> dict[str, float]:
         if not args.peers or not (args.peers / script).is_file() or not python or not python.is_file():
             print(f"{script}: not there, left out (--peers, --peer-envs)", file=sys.stderr)
             continue
-        options = {name: getattr(args, name) for name in ("batch", "source", "target", "beam", "repeat")} | SIZES
+        options = {name: getattr(args, name) for name in WORK} | SIZES
         command = [str(python), str(args.peers / script), "--only", "decode", *_flags(options)]
         lines = [json.loads(line) for line in _output(command) if line.startswith("{")]
         found |= {_key(line["peer"]): line["tokens_per_second"] for line in lines if line["peer"] in names}
