@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
     sources, references = _test_set(args)
     checkpoint = _resolve_checkpoint(args)
     model = load_text_model(args)
-    args.target_language = args.target_language or model.target_language
     identity = _identity(args, model, checkpoint)
     directory = _record_directory(args, identity)
+    args.target_language = args.target_language or model.target_language
     if directory is not None:
         check_replaceable(directory)  # now, not after an hour of translating
     evaluation = _evaluate(args, model, sources, references)
@@ -68,6 +68,12 @@ def _score_hypotheses(args: argparse.Namespace) -> int:
     """Scores translations that are there already, with no model."""
     if args.reference is None:
         raise ValueError("--hypotheses needs --reference FILE, the translations they are compared with.")
+    for name in ("workdir", "saved_model", "checkpoint", "data", "source", "name", "output"):
+        if getattr(args, name) is not None:
+            raise ValueError(
+                f"--hypotheses are scored without a model, and nothing is kept: leave out --{name.replace('_', '-')}. "
+                "Where the model's language mattered, give it by --target-language."
+            )
     from tf_transformer.evaluation import corpus_scores
 
     hypotheses, references = lines_of_files(args.hypotheses, args.reference)
@@ -131,7 +137,7 @@ def _identity(args: argparse.Namespace, model, checkpoint: dict | None) -> dict:
 
 def _test_set_name(args: argparse.Namespace) -> str:
     if args.source:
-        return pathlib.Path(args.source).name
+        return f"{pathlib.Path(args.source).name}-{pathlib.Path(args.reference).name}"
     return args.split if args.data is None else f"{pathlib.Path(args.data).resolve().name}-{args.split}"
 
 
@@ -151,7 +157,8 @@ def _record_directory(args: argparse.Namespace, identity: dict) -> pathlib.Path 
 
 def _model_parts(args: argparse.Namespace, identity: dict) -> list[str]:
     """The parts of a record's name that tell the model, and whatever in its search is not the work directory's."""
-    scoring = [] if args.tokenize is None else [f"tok-{args.tokenize}"]
+    told = {"tok": args.tokenize, "lang": args.target_language}
+    scoring = [f"{label}-{value}" for label, value in told.items() if value is not None]
     if "decoding" not in identity:
         return ["export", *pathlib.Path(identity["saved_model"]).resolve().parts[-2:], *scoring]
     from tf_transformer.workdir import Workdir
@@ -166,10 +173,12 @@ def _commands(args: argparse.Namespace, identity: dict) -> list[list[str]]:
     """The words of the commands that repeat this, with the checkpoint by its name, and that only score again."""
     words = ["tf-transformer", "evaluate"]
     scoring = "target_language tokenize bootstrap"
+    files = [name for name in ("workdir", "saved_model", "data", "source", "reference") if vars(args)[name] is not None]
+    absolute = {name: str(pathlib.Path(vars(args)[name]).resolve()) for name in files}
     flags = f"workdir saved_model split data source reference beam_size alpha {scoring}"
     again = [*words, "--hypotheses", "hypotheses.txt", "--reference", "reference.txt"]
     again += _words(vars(args), scoring)
-    words += _words(dict(vars(args), split=None if args.source else args.split), flags)
+    words += _words(dict(vars(args), split=None if args.source else args.split) | absolute, flags)
     if "checkpoint" in identity:
         words += ["--checkpoint", args.checkpoint]
     for setting in args.settings:

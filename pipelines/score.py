@@ -45,19 +45,26 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclasses.dataclass
 class _Totals:
-    """Sums over the pairs so far. `cut` are the numbers of the first few that were cut, counted from 1."""
+    """Sums over the pairs so far.
+
+    truncated: how many were cut; None where the model does not tell.
+    cut: the numbers of the first few of them, counted from 1.
+    """
 
     log_prob: float = 0.0
     tokens: int = 0
     pairs: int = 0
-    truncated: int = 0
+    truncated: int | None = 0
     cut: list[int] = dataclasses.field(default_factory=list)
 
     def add(self, found: list) -> None:
+        from tf_transformer.decoding.translation import count_truncated
+
         self.log_prob += sum(pair.log_prob for pair in found)
         self.tokens += sum(pair.tokens for pair in found)
+        more = count_truncated(found)
+        self.truncated = None if more is None else self.truncated + more
         cut = [number for number, pair in enumerate(found, start=self.pairs + 1) if pair.truncated]
-        self.truncated += len(cut)
         self.cut = [*self.cut, *cut][:5]
         self.pairs += len(found)
 
@@ -111,13 +118,14 @@ def _pairs(args: argparse.Namespace) -> Iterator[bytes]:
 
 
 def _table(path: str | None) -> Iterator[bytes]:
-    from tf_transformer.text.lines import read_lines
+    from tf_transformer.text.lines import MAX_LINE_BYTES, read_lines
 
     with open_input(path) as stream:
         for number, line in enumerate(read_lines(stream), start=1):
-            if b"\t" not in line:
+            if b"\t" not in line and len(line) < MAX_LINE_BYTES:
                 raise ValueError(f"Line {number} of the table has no tab; expected source, tab, target.")
-            yield line
+            # A source so long that the line was cut before its tab is a pair that was cut.
+            yield line if b"\t" in line else line + b"\t"
 
 
 def _summary(totals: _Totals) -> str:
@@ -138,15 +146,15 @@ def _truncation(totals: _Totals) -> str:
 
 
 def _json(totals: _Totals, scores: list[tuple[float, int]]) -> str:
-    from tf_transformer.evaluation import perplexity
+    from tf_transformer.evaluation.scores import finite, perplexity
 
     values = {
-        "total": totals.log_prob,
+        "total": finite(totals.log_prob),
         "tokens": totals.tokens,
         "pairs": totals.pairs,
         "truncated": totals.truncated,
-        "perplexity": perplexity(totals.log_prob, totals.tokens) if totals.tokens else None,
-        "scores": [score for score, _ in scores],
+        "perplexity": finite(perplexity(totals.log_prob, totals.tokens)) if totals.tokens else None,
+        "scores": [finite(score) for score, _ in scores],
         "tokens_per_pair": [count for _, count in scores],
     }
     return json.dumps(values) + "\n"

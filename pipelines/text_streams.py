@@ -20,8 +20,11 @@ def open_input(path: str | None) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def open_output(path: str | None) -> Iterator[BinaryIO]:
-    """Standard output for None and "-", or a file that appears when all went well; until then the old one stays."""
-    if path in (None, "-"):
+    """Standard output for None and "-", or a file that appears when all went well; until then the old one stays.
+
+    A link stays one: the file that it leads to is replaced.
+    """
+    if path in (None, "-", "/dev/stdout"):
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     elif os.path.exists(path) and not os.path.isfile(path):
@@ -29,7 +32,7 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         with open(path, "wb") as stream:
             yield stream
     else:
-        with _replacing(pathlib.Path(path)) as stream:
+        with _replacing(pathlib.Path(os.path.realpath(path))) as stream:
             yield stream
 
 

@@ -168,7 +168,7 @@ def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys, monke
     report = capsys.readouterr().out
     assert report.startswith("sacreBLEU ")
     assert "\ntokenized compound-split BLEU " in report
-    record = workdir.evaluation / "source.txt-step-00000007-beam2-alpha0"
+    record = workdir.evaluation / "source.txt-target.txt-step-00000007-beam2-alpha0"
     config = json.loads((record / "config.json").read_text())
     assert (config["decoding"]["beam_size"], config["decoding"]["alpha"]) == (2, 0.0)
     hypotheses = (record / "hypotheses.txt").read_text()
@@ -225,9 +225,19 @@ def test_records_of_other_settings_have_other_names(workdir, monkeypatch):
         (["--set", "decoding.no_repeat_ngram=3"], "test-step-00000007-beam4-alpha0.6-no_repeat_ngram3"),
         (["--set", "decoding.max_extra_length=5"], "test-step-00000007-beam4-alpha0.6"),  # the work directory's own
         (["--tokenize", "char"], "test-step-00000007-beam4-alpha0.6-tok-char"),
+        (["--target-language", "fr"], "test-step-00000007-beam4-alpha0.6-lang-fr"),
         (["--data", "prepared/de"], "de-test-step-00000007-beam4-alpha0.6"),
     ):
         assert recorded(workdir, monkeypatch, *words).name == name
+
+
+def test_hypotheses_are_scored_without_a_model_and_flags_that_would_do_nothing_are_refused(files, tmp_path, capsys):
+    words = ["evaluate", "--hypotheses", files[0], "--reference", files[1]]
+    assert main([*words, "--bootstrap", "0"]) == 0
+    assert capsys.readouterr().out.startswith("sacreBLEU ")
+    for flag in ("--workdir", "--output"):
+        assert main([*words, flag, str(tmp_path)]) == 1
+        assert f"leave out {flag}" in " ".join(capsys.readouterr().err.split())
 
 
 def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys):
@@ -237,6 +247,7 @@ def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, trans
         found = json.loads(capsys.readouterr().out)
         assert found["scores"] == pytest.approx([score for score, _ in expected], abs=1e-3)
         assert found["tokens_per_pair"] == [tokens for _, tokens in expected]
+        assert found["truncated"] == (0 if "--workdir" in model else None)
         assert found["total"] == pytest.approx(sum(found["scores"]), abs=1e-3)
         assert found["perplexity"] == pytest.approx(2.718281828 ** (-found["total"] / found["tokens"]), rel=1e-4)
 
@@ -255,6 +266,10 @@ def test_score_of_a_table(workdir, translator, tmp_path, capsys, caplog):
     assert main(["score", "--workdir", str(workdir.path), "--input", str(table)]) == 0
     assert "2 of 3 pairs were too long and were cut (pair 2, 3)" in caplog.text
     assert capsys.readouterr().out.splitlines()[2].endswith(f"\t{31 + 5}")
+    table.write_bytes(b"x" * (1 << 20) + b"\tthe cat\nthe dog\tthe cat\n")
+    assert main(["score", "--workdir", str(workdir.path), "--input", str(table)]) == 0
+    assert "1 of 2 pairs were too long and were cut (pair 1)" in caplog.text
+    assert len(capsys.readouterr().out.splitlines()) == 2
     table.write_bytes(b"the dog\tthe cat\nthe dog\n")
     assert main(["score", "--workdir", str(workdir.path), "--input", str(table)]) == 1
     assert "Line 2 of the table has no tab" in capsys.readouterr().err

@@ -27,7 +27,7 @@ class Step(NamedTuple):
 class StepResult(NamedTuple):
     """What a step function answers.
 
-    logits: (B, K, V) float32 of the next id.
+    logits: (B, K, V) float32 of the next id, with a static V.
     state: the new state, of the structure, types and ranks of the old one.
     attention: (B, K, S) float32, only for the coverage penalty: how much of each source position this step looked
         at. Positions that need no covering, such as padding, hold 1.

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.decoding import constraints
-from tf_transformer.decoding.options import GrowFunction, Hypotheses, SearchOptions, StepFunction
+from tf_transformer.decoding.options import DEAD, GrowFunction, Hypotheses, SearchOptions, StepFunction
 from tf_transformer.decoding.paths import first_paths, follow_paths
 
 
@@ -59,11 +59,14 @@ def sample(
         log_probs = tf.nn.log_softmax(logits)
         allowed = _allowed(logits, index, history, options)
         tokens = _draw(allowed / sampling.temperature, values["uniform"][:, :, index], sampling)
+        # Where nothing is allowed, what was drawn is not either.
+        possible = tf.gather(allowed, tokens, batch_dims=2) > DEAD / 2
         if "prefix" in values:
             width = tf.shape(values["prefix"])[1]
             forced = tf.pad(values["prefix"], [[0, 0], [0, 1]])[:, tf.minimum(index, width), None]
-            tokens = tf.where((index < values["prefix_lengths"])[:, None], forced, tokens)
-        return tf.gather(log_probs, tokens, batch_dims=2), tokens
+            inside = (index < values["prefix_lengths"])[:, None]
+            tokens, possible = tf.where(inside, forced, tokens), possible | inside
+        return tf.where(possible, tf.gather(log_probs, tokens, batch_dims=2), DEAD), tokens
 
     return follow_paths(step_fn, state, rows, choose, options, grow)
 
@@ -81,7 +84,8 @@ def _uniform(seeds, paths, limit):
         return tf.transpose(tf.map_fn(of_step, tf.range(limit), fn_output_signature=tf.float32))
 
     signature = tf.TensorSpec([paths, None], tf.float32)
-    return tf.map_fn(of_row, seeds, fn_output_signature=signature)
+    # One row more, which is dropped: `map_fn` cannot tell the shape of no rows at all.
+    return tf.map_fn(of_row, tf.pad(seeds, [[0, 1], [0, 0]]), fn_output_signature=signature)[:-1]
 
 
 def _allowed(logits, index, history, options: SearchOptions):

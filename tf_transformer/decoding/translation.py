@@ -30,6 +30,12 @@ class PairScore(NamedTuple):
     truncated: bool | None
 
 
+def count_truncated(pairs: Iterable[PairScore]) -> int | None:
+    """How many pairs were cut; None where the model does not tell."""
+    cut = [pair.truncated for pair in pairs]
+    return None if None in cut else sum(cut)
+
+
 def to_translations(found) -> list[Translation]:
     """The rows of what `Translator.nbest` returns."""
     columns = (found[name].numpy() for name in ("translations", "scores", "truncated"))

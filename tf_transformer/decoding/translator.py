@@ -77,7 +77,10 @@ class Translator(tf.Module):
         return self._rows("nbest", to_translations, texts=texts, **_given(prefixes=prefixes))
 
     def scores(self, sources: Iterable[str | bytes], targets: Iterable[str | bytes]) -> list[tuple[float, int]]:
-        """The log-probability of each target given its source, and the number of its tokens, END counted."""
+        """The log-probability of each target given its source, and the number of its tokens, END counted.
+
+        It is computed in the model's own precision; a search is in float32 whatever that is.
+        """
         return [(found.log_prob, found.tokens) for found in self.pair_scores(sources, targets)]
 
     def pair_scores(self, sources: Iterable[str | bytes], targets: Iterable[str | bytes]) -> list[PairScore]:
@@ -99,15 +102,15 @@ class Translator(tf.Module):
         Scores are log-probabilities, as `score` gives them. The order is that of the search, which divides them by
         the length penalty first; so they need not fall from left to right.
         """
-        source = self._read(text)
-        found = self._search(source, text, prefix=prefix)
+        source, forced = self._read(text), self._read_prefix(prefix)
+        found = self._search(source, text, prefix=forced)
         shape = tf.shape(found.lengths)
         flat = tf.reshape(found.ids, [shape[0] * shape[1], tf.shape(found.ids)[2]])
         texts = tf.reshape(self.target_tokenizer.detokenize(flat), shape)
         scores = tf.where(found.lengths > 0, found.log_probs, -1e9)
         scores = tf.where(source.empty[:, None], 0.0, scores)
         texts, scores = (tf.ensure_shape(tensor, [None, self.decoding.beam_size]) for tensor in (texts, scores))
-        return {"translations": texts, "scores": scores, "truncated": source.truncated}
+        return {"translations": texts, "scores": scores, "truncated": _truncated(source, forced)}
 
     def score(self, source, target):
         """[N] string twice -> {"score": [N] float32, "tokens": [N] int32}: log-probability and length with END."""
@@ -137,9 +140,10 @@ class Translator(tf.Module):
 
     def _best(self, text, prefix=None):
         """What `translate` gives, and "truncated" [N] bool. It stops earlier than `nbest`, which waits for all K."""
-        source = self._read(text)
-        found = self._search(source, text, n_best=1, prefix=prefix)
-        return {"translation": self.target_tokenizer.detokenize(found.ids[:, 0]), "truncated": source.truncated}
+        source, forced = self._read(text), self._read_prefix(prefix)
+        found = self._search(source, text, n_best=1, prefix=forced)
+        texts = self.target_tokenizer.detokenize(found.ids[:, 0])
+        return {"translation": texts, "truncated": _truncated(source, forced)}
 
     def _score(self, source, target):
         """What `score` gives, and "truncated" [N] bool: whether source or target was cut."""
@@ -147,7 +151,7 @@ class Translator(tf.Module):
         target = text_to_ids(target, self.target_tokenizer, self._longest_target())
         score = score_ids(self.model, source.ids, target.ids, target.lengths)
         score = tf.where(source.empty & target.empty, 0.0, score)
-        return {"score": score, "tokens": target.lengths, "truncated": source.truncated | target.truncated}
+        return {"score": score, "tokens": target.lengths, "truncated": _truncated(source, target)}
 
     def _read(self, text) -> Ids:
         limit = self.decoding.max_source_length
@@ -155,18 +159,21 @@ class Translator(tf.Module):
             limit = min(limit, self.model.config.max_positions)
         return text_to_ids(text, self.source_tokenizer, limit)
 
+    def _read_prefix(self, prefix) -> Ids | None:
+        """The ids of what each translation begins with; END, the last of them, is not part of it."""
+        return None if prefix is None else text_to_ids(prefix, self.target_tokenizer, self._longest_target() - 1)
+
     def _longest_target(self) -> int:
         longest = self.decoding.max_source_length + self.decoding.max_extra_length
         return min(longest, self.model.config.max_positions) if self.model.config.positions == "learned" else longest
 
-    def _search(self, source: Ids, text=None, n_best=None, prefix=None) -> Hypotheses:
+    def _search(self, source: Ids, text=None, n_best=None, prefix: Ids | None = None) -> Hypotheses:
         config = self.decoding
         longest = tf.minimum(source.lengths + config.max_extra_length, self._longest_target())
         rows = {"source": source.ids, "lengths": source.lengths}
         if prefix is not None:
-            forced = text_to_ids(prefix, self.target_tokenizer, self._longest_target() - 1)
-            rows |= {"prefix": forced.ids, "prefix_lengths": forced.lengths - 1}
-            longest = tf.maximum(longest, forced.lengths)
+            rows |= {"prefix": prefix.ids, "prefix_lengths": prefix.lengths - 1}
+            longest = tf.maximum(longest, prefix.lengths)
         rows["max_lengths"] = tf.where(source.empty, 0, longest)
         if not config.sampling:
             return search_ids(self.model, rows, self._options(n_best))
@@ -207,6 +214,11 @@ class Translator(tf.Module):
 
 def _given(**arguments) -> dict:
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _truncated(source: Ids, target: Ids | None):
+    """Whether one side was cut: [N] bool."""
+    return source.truncated if target is None else source.truncated | target.truncated
 
 
 def _tokens(tokenizer, ids, lengths):

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 from tf_transformer.decoding.length_batches import in_batches
 from tf_transformer.decoding.side_by_side import batches_at_a_time
+from tf_transformer.decoding.translation import count_truncated
 from tf_transformer.evaluation.scores import (
     BOOTSTRAP,
     Score,
     check_bootstrap,
     check_tokenizer,
     corpus_scores,
+    finite,
     perplexity,
 )
 from tf_transformer.text.lines import as_line
@@ -26,7 +28,8 @@ class Evaluation:
     log_prob, tokens: of the references under the model, and how many tokens they have, each END counted.
     truncated: how many sources were too long and cut.
     seconds: that translating took.
-    truncated_pairs: of how many references the perplexity is of a part only, because they or their sources were cut.
+    truncated_pairs: of how many references the perplexity is of a part only, because they or their sources were cut;
+        None where the model does not tell, as an export.
     """
 
     hypotheses: list[str]
@@ -35,7 +38,7 @@ class Evaluation:
     tokens: int
     truncated: int
     seconds: float
-    truncated_pairs: int = 0
+    truncated_pairs: int | None = 0
 
     @property
     def perplexity(self) -> float:
@@ -47,7 +50,7 @@ class Evaluation:
         count = len(self.hypotheses)
         figures = {score.key: score.to_dict() for score in self.scores}
         return figures | {
-            "perplexity": self.perplexity,
+            "perplexity": finite(self.perplexity),
             "tokens": self.tokens,
             "sentences": count,
             "truncated": self.truncated,
@@ -105,5 +108,5 @@ def evaluate(
         tokens=sum(pair.tokens for pair in pairs),
         truncated=sum(translation.truncated for translation in found),
         seconds=seconds,
-        truncated_pairs=sum(bool(pair.truncated) for pair in pairs),
+        truncated_pairs=count_truncated(pairs),
     )

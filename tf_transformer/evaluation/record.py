@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Sequence
 
 from tf_transformer.evaluation.evaluation import Evaluation
-from tf_transformer.evaluation.scores import SACREBLEU
+from tf_transformer.evaluation.scores import SACREBLEU, tokenizer_name
 from tf_transformer.text.lines import as_line
 
 FILES = ("hypotheses.txt", "source.txt", "reference.txt", "scores.json", "config.json", "commands.txt")
@@ -88,8 +88,7 @@ def _put_in_place(beside: pathlib.Path, directory: pathlib.Path) -> None:
 
 
 def _commands(evaluation: Evaluation, commands: Sequence[Sequence[str]]) -> str:
-    signature = next(score.signature for score in evaluation.scores if score.name == SACREBLEU)
-    tokenizer = re.search(r"tok:([^|]+)", signature)[1]
+    tokenizer = next(tokenizer_name(score) for score in evaluation.scores if score.name == SACREBLEU)
     sacrebleu = f"sacrebleu reference.txt -i hypotheses.txt -m bleu chrf -tok {tokenizer} -w 2".split()
     return "".join(f"{shlex.join(command)}\n" for command in (*commands, sacrebleu))
 

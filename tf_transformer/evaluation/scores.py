@@ -113,11 +113,16 @@ def compound_split(line: str, moses: sacremoses.MosesTokenizer) -> str:
 
 
 def perplexity(log_prob: float, tokens: int) -> float:
-    """e to the mean negative log-probability of a token; infinite rather than an overflow."""
+    """e to the mean negative log-probability of a token; infinite rather than an overflow, NaN of NaN."""
     if tokens < 1:
         raise ValueError(f"Perplexity needs at least one token, got {tokens}: is the file empty?")
     mean = -log_prob / tokens
-    return math.exp(mean) if mean < 700 else math.inf
+    return math.inf if mean >= 700 else math.exp(mean)
+
+
+def finite(value: float) -> float | None:
+    """A figure for JSON, which has no infinity and no NaN."""
+    return value if math.isfinite(value) else None
 
 
 def _score(name: str, metric, hypotheses: Sequence[str], references: Sequence[str], bootstrap: int) -> Score:
@@ -139,10 +144,20 @@ def check_bootstrap(bootstrap: int) -> None:
 
 
 def check_tokenizer(tokenizer: str | None) -> None:
-    """Refuses a name that is none of sacreBLEU's tokenizers."""
+    """Refuses a name that is none of sacreBLEU's tokenizers, and one that cannot be had on this machine."""
     known = sacrebleu.metrics.BLEU.TOKENIZERS
     if tokenizer is not None and tokenizer not in known:
         raise ValueError(f"sacreBLEU has no tokenizer {tokenizer!r}; choose one of {', '.join(map(str, known))}.")
+    try:
+        sacrebleu.metrics.BLEU(tokenize=tokenizer)
+    except Exception as error:  # a package, a dictionary or a download that is missing
+        raise ValueError(f"sacreBLEU's tokenizer {tokenizer!r} does not work here: {error}") from error
+
+
+def tokenizer_name(score: Score) -> str:
+    """The name by which sacreBLEU's command takes the tokenizer of a score; a signature may add a version to it."""
+    told = re.search(r"tok:([^|]+)", score.signature)[1]
+    return max((name for name in sacrebleu.metrics.BLEU.TOKENIZERS if name and told.startswith(name)), key=len)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

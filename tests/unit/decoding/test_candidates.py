@@ -26,3 +26,12 @@ def test_normalizer_of_large_logits():
     logits = tf.constant([[300.0, -300.0, 299.0], [-1e9, 2.0, 2.0]])
     found = log_normalizer(logits, tf.argmax(logits, -1, tf.int32))
     np.testing.assert_allclose(found, [300 + np.log1p(np.exp(-1.0)), 2 + np.log(2.0)], rtol=1e-6)
+
+
+def test_a_vocabulary_without_a_static_size_is_refused():
+    @tf.function(input_signature=[tf.TensorSpec([None, None])], autograph=False)
+    def search(logits):
+        return top_candidates(logits, 2)
+
+    with pytest.raises(ValueError, match="must have a static size"):
+        search(tf.zeros([1, 9]))

@@ -74,6 +74,18 @@ def test_constraints_hold():
     assert found[END] == 0 and found[4] == 0 and found[0] > 0
 
 
+def test_a_path_on_which_nothing_is_allowed_ends_with_nothing():
+    # Four ids that are not END, none twice, and END not before the sixth.
+    found = draw(ToyModel(1, seed=3), [0], [[1, 2]], [9], min_length=6, no_repeat_ngram=1)
+    assert not found.finished.numpy().any()
+    np.testing.assert_array_equal(found.lengths, 0)
+
+
+def test_no_rows_give_no_rows():
+    found = draw(ToyModel(1), [], np.zeros([0, 2], np.int32), np.zeros([0], np.int32))
+    assert found.ids.shape[:2] == (0, 3)
+
+
 def test_a_row_draws_the_same_in_any_batch():
     model, seeds, lengths = ToyModel(3, seed=5), [[1, 2], [3, 4], [5, 6]], [19, 4, 9]
     together = draw(model, [0, 1, 2], seeds, lengths)

@@ -168,6 +168,14 @@ def test_a_prefix_begins_the_translation(translator):
     assert found[1] == translator(["my cat is old."])[0]
 
 
+def test_a_prefix_that_was_cut_is_flagged(translator):
+    # As many tokens as a translation may have at the longest, without END and one to choose.
+    words = [" ".join(["dog"] * count) for count in (LIMIT + 5, LIMIT + 6)]
+    found = translator.n_best(["a dog."] * 2, prefixes=words)
+    assert [each.truncated for each in found] == [False, True]
+    assert found[0].texts[0].startswith(words[0])
+
+
 def test_attention_is_batch_major(translator, tokenizers):
     texts = ["a dog.", "the big red house is old."]
     found = translator.attention(tf.constant(texts))

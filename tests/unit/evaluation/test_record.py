@@ -36,6 +36,16 @@ def test_the_figures_of_an_evaluation():
     assert "(11 tokens; 1 pairs too long and cut)" in evaluation.report()
 
 
+def test_a_model_that_does_not_tell_of_cut_pairs_has_no_count_of_them():
+    class Silent(Echo):
+        def scores(self, sources, targets):
+            return [pair._replace(truncated=None) for pair in super().scores(sources, targets)]
+
+    evaluation = evaluate(Silent(), SOURCES, REFERENCES, bootstrap=0)
+    assert evaluation.to_dict()["truncated_pairs"] is None
+    assert "(11 tokens)" in evaluation.report()
+
+
 def test_counts_that_differ_and_empty_test_sets_are_refused():
     with pytest.raises(ValueError, match="3 sources and 2 references"):
         evaluate(Echo(), SOURCES, REFERENCES[:2])

@@ -95,6 +95,7 @@ def test_counts_that_differ_are_refused_with_both():
 def test_perplexity():
     assert perplexity(-10.0, 5) == pytest.approx(math.exp(2))
     assert perplexity(-1e6, 5) == math.inf
+    assert math.isnan(perplexity(math.nan, 5))
     with pytest.raises(ValueError, match="at least one token"):
         perplexity(0.0, 0)
 
@@ -102,3 +103,21 @@ def test_perplexity():
 def test_an_unknown_tokenizer_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=r"no tokenizer '13b'; choose one of .*13a"):
         corpus_scores(HYPOTHESES, REFERENCES, tokenizer="13b")
+
+
+def test_a_tokenizer_that_cannot_be_had_here_is_refused_with_the_reason(monkeypatch):
+    def unavailable(*args, **options):
+        raise RuntimeError("Please install the dictionary.")
+
+    monkeypatch.setattr("sacrebleu.metrics.BLEU.__init__", unavailable)
+    with pytest.raises(ValueError, match="'ja-mecab' does not work here: Please install the dictionary"):
+        evaluation.check_tokenizer("ja-mecab")
+
+
+@pytest.mark.parametrize(("told", "name"), [("13a", "13a"), ("ja-mecab-0.996-IPA", "ja-mecab"), ("zh", "zh")])
+def test_the_tokenizer_is_named_as_the_command_of_sacrebleu_takes_it(told, name):
+    assert evaluation.tokenizer_name(Score("sacreBLEU", 1.0, f"nrefs:1|eff:no|tok:{told}|smooth:exp")) == name
+
+
+def test_figures_that_are_not_finite_are_left_out_of_json():
+    assert [evaluation.finite(value) for value in (1.5, math.inf, -math.inf, math.nan)] == [1.5, None, None, None]

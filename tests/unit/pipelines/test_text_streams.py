@@ -24,6 +24,15 @@ def test_what_was_there_stays_when_something_fails(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "file.txt").write_bytes(b"old")
+    (tmp_path / "link.txt").symlink_to("file.txt")
+    with open_output(str(tmp_path / "link.txt")) as stream:
+        stream.write(b"new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "file.txt").read_bytes() == b"new"
+
+
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -35,7 +44,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 
 def test_standard_output_by_default_and_by_name(capsysbinary):
-    for path in (None, "-"):
+    for path in (None, "-", "/dev/stdout"):
         with open_output(path) as stream:
             stream.write(b"line\n")
-    assert capsysbinary.readouterr().out == b"line\nline\n"
+    assert capsysbinary.readouterr().out == b"line\n" * 3
