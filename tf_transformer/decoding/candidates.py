@@ -21,9 +21,7 @@ def top_candidates(logits, count):
     """
     vocab_size = logits.shape[-1]
     if vocab_size is None:
-        raise ValueError(
-            "The last axis of the logits, the vocabulary, must have a static size; use tf.ensure_shape."
-        )
+        raise ValueError("The last axis of the logits, the vocabulary, must have a static size; use tf.ensure_shape.")
     size = _block_size(vocab_size, count)
     if vocab_size < max(SMALL * max(size, count), size * count):  # the latter: fewer blocks than candidates
         return tf.math.top_k(logits, min(count, vocab_size))
