@@ -6,12 +6,14 @@ echo "Hello." | python -m tf_transformer.export.client --url http://127.0.0.1:85
 
 import argparse
 import base64
+import http.client
 import json
 import random
 import re
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 
@@ -109,7 +111,8 @@ class Client:
                 reason = f"HTTP {error.code}: {_error_of(error)}"
                 if error.code not in _WORTH_ANOTHER_TRY:
                     raise RequestRefused(f"{url} refused the request. {reason}") from error
-            except (OSError, ValueError) as error:  # no connection, a time-out, or an answer that is not JSON
+            # No connection, a time-out, an answer that breaks off, or one that is not JSON.
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 reason = str(getattr(error, "reason", error)) or type(error).__name__
             if attempt < self.retries:
                 time.sleep(self.backoff * 2**attempt * random.uniform(0.5, 1.0))
@@ -120,6 +123,7 @@ class Client:
 
 def _model_url(url: str, name: str | None) -> str:
     match = _MODEL_URL.fullmatch(url)
+    name = name and urllib.parse.quote(name, safe="")
     if match:
         return f"{match['base']}/v1/models/{name or match['name']}{match['version'] or ''}"
     if not re.match(r"https?://[^/]", url):
@@ -140,7 +144,7 @@ def _error_of(error: urllib.error.HTTPError) -> str:
     try:
         text = error.read().decode("utf-8", "replace")
         return str(json.loads(text)["error"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
         return error.reason
 
 

@@ -93,12 +93,12 @@ def remove(directory: pathlib.Path) -> None:
 
 
 def _is_alive(directory: pathlib.Path) -> bool:
-    """Whether the process that a directory's name speaks of is still there."""
-    number = directory.name.removeprefix(_WRITING).partition("-")[0]
-    if not number.isdigit():
+    """Whether the process that a directory's name speaks of is still there, or it is another machine's."""
+    match = re.fullmatch(re.escape(_WRITING) + r"(\d+)-[^-]+", directory.name)
+    if not match:
         return True
     try:
-        os.kill(int(number), 0)
+        os.kill(int(match[1]), 0)
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):

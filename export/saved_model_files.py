@@ -53,7 +53,7 @@ def checksum_problems(directory: pathlib.Path) -> list[Problem] | None:
     except ValueError as error:
         return [Problem("damaged", f"{CARD} cannot be read ({error}): copy the SavedModel again")]
     listed = card.get("files") if isinstance(card, dict) else None
-    if not isinstance(listed, dict):
+    if not isinstance(listed, dict) or not all(isinstance(each, dict) and "sha256" in each for each in listed.values()):
         return None  # somebody else's file of that name
     problems = []
     for name, written in listed.items():

@@ -85,7 +85,8 @@ class ModelServer:
             raise BadModel(self._why_nothing_loads())
         app = web.Application(client_max_size=self.options.max_request_bytes)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=self.options.shutdown_seconds)
+        # aiohttp waits so long for a request to end, and then once more for it to be cancelled.
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=self.options.shutdown_seconds / 2)
         await self._runner.setup()
         await web.TCPSite(self._runner, self.options.host, self.options.port, backlog=1024).start()
         self.port = self._runner.addresses[0][1]
@@ -119,6 +120,8 @@ class ModelServer:
         try:
             reasons = [f"version {each.version}: {each.error_message}" for each in self.versions.statuses(self.name)]
         except UnknownModel:
+            if (self.base / "saved_model.pb").is_file():
+                return f"{self.base} is one version of a model: give the folder above it, {self.base.resolve().parent}"
             return f"expected versions in {self.base} (directories 1, 2, …), but found none: export a model there first"
         return f"no version in {self.base} can be served. " + "; ".join(reasons)
 
@@ -131,6 +134,8 @@ class ModelServer:
         except web.HTTPRequestEntityTooLarge:
             limit = self.options.max_request_bytes
             return _json(413, rest_response.error_body(f"the request is larger than {limit} bytes: send fewer rows"))
+        except web.RequestPayloadError as error:
+            return _json(400, rest_response.error_body(f"the body of the request cannot be read: {error}"))
         except Exception as error:  # a fault of one request must not look different from outside
             _log.exception("a request failed")
             return _json(500, rest_response.error_body(str(error)))

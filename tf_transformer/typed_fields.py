@@ -1,6 +1,7 @@
 """Dataclasses whose fields are checked: types, unknown keys, JSON round trip, `field=value` overrides."""
 
 import dataclasses
+import math
 import types
 import typing
 from typing import Any
@@ -77,7 +78,7 @@ def _checked(where: str, annotation, value):
             if value in typing.get_args(kind):
                 return value
         elif kind is float:
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
                 return float(value)
         elif isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
             return value

@@ -46,6 +46,15 @@ def test_the_model_translates_where_no_target_is_given(workdir, tmp_path, capsys
     assert AttentionMaps.load(tmp_path / "attention.npz").cross.shape[:2] == (3, 3)
 
 
+def test_a_sentence_that_is_too_long_is_cut_as_it_is_translated(workdir, tmp_path, capsys, caplog):
+    translator = Translator.from_workdir(workdir)
+    command = ["attention", "--workdir", str(workdir), "dog " * 500, "--output", str(tmp_path), "--json"]
+    assert main([*command, "--layers", "1", "--heads", "1"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["source"]) == translator.longest_source and told["source"][-1] == "</s>"
+    assert f"the maps are of the {translator.longest_source} that the model reads" in caplog.text
+
+
 def test_layers_that_only_one_stack_has(workdir, tmp_path, capsys):
     command = ["attention", "--workdir", str(workdir), "a dog", "--target", "a cat", "--output", str(tmp_path)]
     assert main([*command, "--layers", "3", "--heads", "2"]) == 0  # the encoder has two, the decoder three

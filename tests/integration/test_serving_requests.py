@@ -123,6 +123,12 @@ def test_bad_requests_say_what_is_wrong(connection, body, message):
     assert status == 400 and message in answer["error"]
 
 
+def test_a_body_that_is_not_compressed_as_it_says(running):
+    body, headers = b'{"instances": ["a"]}', {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+    status, answer = running.connect().send("POST", "/v1/models/toy:predict", body, headers)
+    assert status == 400 and "the body of the request cannot be read" in answer["error"]
+
+
 def test_a_request_over_the_size_limit(running):
     large = running.connect()  # a connection of its own: the server closes it without reading the rest
     status, answer = large.predict({"instances": ["a" * 250_000]})

@@ -175,6 +175,14 @@ def test_nothing_to_serve(tmp_path, make):
         pass
 
 
+def test_one_version_instead_of_the_folder_of_all(toys):
+    with (
+        pytest.raises(BadModel, match=r"is one version of a model: give the folder above it"),
+        running_server(toys / "2"),
+    ):
+        pass
+
+
 def test_a_failing_warm_up_refuses_the_version(toys, base):
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2

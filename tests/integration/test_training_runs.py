@@ -281,6 +281,18 @@ def test_out_of_memory_shows_at_once_and_comes_with_advice(data, tmp_path, monke
     monkeypatch.setattr("tf_transformer.training.train_step.TrainStep.__call__", exhausted)
     with pytest.raises(preflight.OutOfMemoryError, match=r"does not fit .*training.accumulation_steps=2"):
         train(data, tmp_path / "run", toy_config())
+    # Nothing was trained, so whatever the advice is, it can be followed there.
+    smaller = toy_config("training.batch_tokens=200", "model.num_layers=2")
+    opened = run.open_workdir(tmp_path / "run", smaller, PreparedDataset(data), Worker(0, 1), {})
+    assert (opened.config.training.batch_tokens, opened.config.model.num_layers) == (200, 2)
+
+
+def test_a_validation_set_with_nothing_in_it_has_no_perplexity(data, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(run.BatchStream, "validation_batches", lambda *_: iter(()))
+    result = train(data, tmp_path / "run", toy_config("training.max_steps=2", "training.validation_steps=1"))
+    assert (result.step, result.best_perplexity) == (2, None)
+    assert not (tmp_path / "run" / "checkpoints" / "best").exists()
+    assert "No pair of the validation set is left" in caplog.text
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ import gzip
 import hashlib
 import http.server
 import io
+import os
+import re
 import tarfile
 import threading
 import urllib.request
@@ -163,6 +165,16 @@ def test_it_reads_what_the_builder_itself_reads(tmp_path, mirror, register):
     split = open_wmt(tmp_path).splits["train"]
     dataset = split.builder.as_dataset(split="train").as_numpy_iterator()
     assert sorted(split) == sorted((example["de"], example["en"]) for example in dataset)
+
+
+def test_a_damaged_file_is_named(tmp_path, mirror, register):
+    mirror.files = wmt14("de")
+    register(mirror.files)
+    corpus = open_wmt(tmp_path)
+    [file] = corpus.splits["train"].builder.info.splits["train"].filepaths
+    os.truncate(file, os.path.getsize(file) - 3)
+    with pytest.raises(CorpusError, match=f"{re.escape(os.path.basename(file))}: expected a whole file"):
+        list(corpus.splits["train"])
 
 
 def test_a_corpus_prepared_in_another_format_is_refused(tmp_path, mirror, register):

@@ -79,6 +79,8 @@ def test_overrides_are_typed():
         ("training.max_steps=many", r"training\.max_steps must be int, not 'many'"),
         ("training.max_steps=6.5", r"training\.max_steps must be int, not '6\.5'"),
         ("training.xla=1", r"training\.xla must be bool, not '1'"),
+        ("training.learning_rate_scale=inf", r"training\.learning_rate_scale must be float, not inf"),
+        ("decoding.alpha=nan", r"decoding\.alpha must be float, not nan"),
         ("model.dropout=2", r"model\.dropout must be at least 0 and below 1"),
     ],
 )

@@ -62,7 +62,7 @@ class _Grid:
     """
 
     def __init__(self, rows: int, columns: int, queries: list[str], keys: list[str]):
-        cell = min(0.2, max(0.05, 24 / max(rows * len(queries), columns * len(keys))))
+        cell = min(0.2, max(0.02, 24 / max(rows * len(queries), columns * len(keys))))
         self._rows, self._queries, self._keys = rows, queries, keys
         self._text = {"fontsize": token_size(cell), "parse_math": False, "fontfamily": font()}
         self._width, self._height = max(1.0, len(keys) * cell), max(0.6, len(queries) * cell)

@@ -1,10 +1,13 @@
 """The attention weights of one sentence pair, with the tokens that they belong to."""
 
 import dataclasses
+import logging
 import os
 from collections.abc import Sequence
 
 import numpy as np
+
+logger = logging.getLogger(__name__)
 
 KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "decoder-encoder attention"}
 
@@ -105,6 +108,19 @@ def maps_of_workdir(
 
     workdir = Workdir(path)
     model = workdir.load_model(checkpoint)
-    if target is None:
-        target = Translator(model, workdir.tokenizers, workdir.config.decoding)([source])[0]
-    return attention_maps(model, workdir.tokenizers, source, target)
+    tokenizers = workdir.tokenizers
+    translator = Translator(model, tokenizers, workdir.config.decoding)
+    target = translator([source])[0] if target is None else target
+    source_ids = _at_most(translator.longest_source, tokenizers.source, source, "source")
+    return maps_of_ids(
+        model, tokenizers, source_ids, _at_most(translator.longest_target, tokenizers.target, target, "translation")
+    )
+
+
+def _at_most(limit: int, tokenizer, text: str, side: str) -> list[int]:
+    """The ids of a text as a translator reads it: cut where it is too long, and one of padding where it is empty."""
+    ids = list(tokenizer.encode(text))
+    if len(ids) > limit:
+        logger.warning("The %s has %d tokens; the maps are of the %d that the model reads.", side, len(ids), limit)
+        ids = [*ids[: limit - 1], tokenizer.end_id] if tokenizer.adds_end else ids[:limit]
+    return ids or [tokenizer.pad_id]

@@ -125,7 +125,8 @@ def _batches(config, tokenizers, pairs: Sequence[tuple[str, str]]) -> Iterator[l
         raise ValueError("Heads are summarised over sentence pairs; none were given.")
     sources = tokenizers.source.encode_batch(source for source, _ in pairs)
     targets = [[config.start_id, *ids[:-1]] for ids in tokenizers.target.encode_batch(target for _, target in pairs)]
-    rows = sorted(zip(sources, targets), key=lambda row: max(map(len, row)))
+    # A source of nothing, not even END, has nothing to be looked at.
+    rows = sorted((row for row in zip(sources, targets) if row[0]), key=lambda row: max(map(len, row)))
     start = 0
     while start < len(rows):
         longest = max(map(len, rows[min(start + BATCH_SENTENCES, len(rows)) - 1]))

@@ -26,12 +26,19 @@ _MIN_PARALLEL_CHUNKS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """A chunk as ids: its records, their lengths [n, 2], how many pairs were too long, and the pairs held out."""
+    """A chunk as ids: its records, their lengths [n, 2], the pairs held out, and how many were dropped.
+
+    Attributes:
+        pairs: of the chunk.
+        too_long: with a side of too many tokens.
+        empty: with a side of none, because all its characters were spaces of some kind.
+    """
 
     records: bytes
     lengths: np.ndarray
     pairs: int
     too_long: int
+    empty: int
     held_out: list[Pair]
 
 
@@ -61,11 +68,13 @@ class Encoder:
         for i in reversed(held):
             del sources[i], targets[i]
         source_ids, target_ids = self.source.encode_batch(sources), self.target.encode_batch(targets)
-        pairs = [p for p in zip(source_ids, target_ids) if max(len(p[0]), len(p[1])) <= self.max_length]
+        ends = self.source.adds_end, self.target.adds_end
+        said = [p for p in zip(source_ids, target_ids) if len(p[0]) > ends[0] and len(p[1]) > ends[1]]
+        pairs = [p for p in said if max(len(p[0]), len(p[1])) <= self.max_length]
         source_ids, target_ids = [p[0] for p in pairs], [p[1] for p in pairs]
         lengths = np.array([(len(s), len(t)) for s, t in pairs], np.int32).reshape(-1, 2)
         records = frame_pairs(source_ids, target_ids, self.dtype)
-        return Encoded(records, lengths, chunk.pairs, len(sources) - len(pairs), held_out)
+        return Encoded(records, lengths, chunk.pairs, len(said) - len(pairs), len(sources) - len(said), held_out)
 
 
 def encode_chunks(encoder: Encoder, chunks: list[Chunk], workers: int) -> Iterator[Encoded]:

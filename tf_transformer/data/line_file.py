@@ -80,14 +80,15 @@ class LineFile:
         suffix = self.path.suffix.lower()
         with self.path.open("rb") as file:
             start = file.read(6)
-        if not start:
-            raise CorpusError(f"{self.path}: expected one sentence a line, the file is empty (0 bytes).")
-        if suffix in _MAGIC and not start.startswith(_MAGIC[suffix]):
+        if start and suffix in _MAGIC and not start.startswith(_MAGIC[suffix]):
             raise CorpusError(
                 f"{self.path}: expected {suffix[1:]} data after the name's ending, the file starts with {start!r}; "
                 "rename it if it is plain text, or fetch it again."
             )
-        if start[:2] in _UTF16_MARKS:
+        text = next(self._blocks(), b"") if start else b""
+        if not text:
+            raise CorpusError(f"{self.path}: expected one sentence a line, the file is empty.")
+        if text[:2] in _UTF16_MARKS:
             raise CorpusError(f"{self.path}: expected UTF-8, found UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`.")
 
     def _open(self) -> BinaryIO:

@@ -14,6 +14,7 @@ from tf_transformer.data.dataset_info import describe, differences, file_facts, 
 from tf_transformer.data.encoding import Encoder
 from tf_transformer.data.prepared import INFO, PreparedDataset, PreparedError, read_info, text_name
 from tf_transformer.data.progress import Progress
+from tf_transformer.data.records import lengths_path
 from tf_transformer.data.spool import Spool
 from tf_transformer.data.staging import staged_directory
 from tf_transformer.data.training_split import write_training_split
@@ -77,11 +78,13 @@ def prepare(
         options: what decides its contents.
         tokenizers: those to use instead of training one, such as a model's that is to be trained further.
         workers: processes that encode; None for one a core. The result does not depend on it.
-        overwrite: whether a directory prepared from other inputs is replaced.
+        overwrite: whether a directory that was prepared before, from the same inputs or others, is replaced.
         command: what `dataset.json` says made it.
     """
     options = options or PrepareOptions()
     output = pathlib.Path(output)
+    if tokenizers is not None:
+        _check_padding(tokenizers)
     inputs = _inputs(corpus, options, tokenizers)
     if _is_done(output, inputs, overwrite):
         logger.info("%s is prepared from the same inputs already: nothing to do", output)
@@ -90,6 +93,16 @@ def prepare(
         splits, tokenizers, trained_on = _write(directory, corpus, options, tokenizers, workers or os.cpu_count() or 1)
         write_info(directory, describe(corpus, inputs, tokenizers, trained_on, splits, command))
     return PreparedDataset(output)
+
+
+def _check_padding(tokenizers: TokenizerPair) -> None:
+    """Refuses tables of ids by which padding is not 0: batches are filled up, and losses masked, with 0."""
+    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
+        if tokenizer.pad_id != 0:
+            raise PreparedError(
+                f"expected a tokenizer whose padding has the id 0, the {side}'s has {tokenizer.pad_id}; give padding "
+                "the id 0 in its table of ids, and the weights of the model that belongs to it the same order"
+            )
 
 
 def _inputs(corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair | None) -> dict[str, object]:
@@ -107,6 +120,8 @@ def _is_done(output: pathlib.Path, inputs: dict, overwrite: bool) -> bool:
         return False
     if not (output / INFO).is_file():
         raise PreparedError(f"{output} is there but is no prepared directory: it has no {INFO}; give another --output")
+    if (output / "checkpoints").exists() or (output / "config.json").exists():
+        raise PreparedError(f"{output} is the work directory of a model, not of prepared data; give another --output")
     try:
         info = read_info(output)
     except PreparedError:
@@ -119,14 +134,20 @@ def _is_done(output: pathlib.Path, inputs: dict, overwrite: bool) -> bool:
             f"{output} was prepared from other inputs ({'; '.join(changed)}); give --overwrite to replace it, or "
             "another --output"
         )
-    return not changed and _is_complete(output, info)
+    return not changed and not overwrite and _is_complete(output, info)
 
 
 def _is_complete(output: pathlib.Path, info: dict) -> bool:
-    sizes = {shard["file"]: shard["bytes"] for shard in info["splits"]["train"]["shards"]}
+    sizes = {}
+    for shard in info["splits"]["train"]["shards"]:
+        sizes |= {shard["file"]: shard["bytes"], lengths_path(output / shard["file"]).name: shard["lengths"]["bytes"]}
     for split in info["splits"].values():
         sizes |= {name: facts["bytes"] for name, facts in split.get("files", {}).items()}
     broken = [name for name, size in sizes.items() if not _has_size(output / name, size)]
+    try:
+        _ = PreparedDataset(output).tokenizers
+    except ValueError as error:
+        broken.append(str(error))
     if broken:
         logger.warning("%s is damaged (%s): preparing it again", output, ", ".join(broken))
     return not broken
@@ -151,7 +172,8 @@ def _write(
     train = write_training_split(directory, spool, encoder, workers, options.shard_pairs)
     (directory / "train.spool").unlink()
     report.dropped["too_many_tokens"] += train.too_long
-    report.kept -= train.too_long + len(train.held_out)
+    report.dropped["empty"] += train.empty
+    report.kept -= train.too_long + train.empty + len(train.held_out)
     facts = {**train.facts(), "id_type": encoder.dtype.str, "cleaning": report.to_dict()}
     splits = {"train": facts, **_write_texts(directory, corpus, train.held_out)}
     return splits, tokenizers, len(texts)

@@ -59,7 +59,7 @@ class PreparedDataset:
         if tokenizers.sha256 != expected:
             raise PreparedError(
                 f"{self.path}: expected the tokenizer that made the records (sha256 {expected}), found "
-                f"{tokenizers.sha256}; restore its files, or prepare the directory again"
+                f"{tokenizers.sha256}; restore its files, or prepare the directory again with --overwrite"
             )
         return tokenizers
 
@@ -77,7 +77,7 @@ class PreparedDataset:
         if len(examples) != train["pairs"]:
             raise RecordError(
                 f"{self.path}: expected {train['pairs']} training pairs, its shards have {len(examples)}; "
-                "prepare it again"
+                "prepare it again with --overwrite"
             )
         return examples
 
@@ -112,9 +112,13 @@ class PreparedDataset:
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise PreparedError(f"{path}: cannot be read ({error.strerror}); prepare the directory again") from None
+            raise PreparedError(
+                f"{path}: cannot be read ({error.strerror}); prepare the directory again with --overwrite"
+            ) from None
         if hashlib.sha256(data).hexdigest() != expected:
-            raise PreparedError(f"{path}: it has changed since it was prepared; restore it, or prepare again")
+            raise PreparedError(
+                f"{path}: it has changed since it was prepared; restore it, or prepare again with --overwrite"
+            )
         return data.decode().split("\n")[:-1]
 
 

@@ -88,7 +88,7 @@ class Shard:
         if record != frame(payload):
             raise RecordError(
                 f"{self.path}: record {index} (at byte {start}) is damaged: its checksum does not fit; "
-                "run `tf-transformer prepare` again, or restore the file"
+                "run `tf-transformer prepare` again with --overwrite, or restore the file"
             )
         ids = np.frombuffer(payload, self._dtype)
         cut = self.lengths[index, 0]
@@ -98,11 +98,13 @@ class Shard:
         try:
             size = self.path.stat().st_size
         except OSError as error:
-            raise RecordError(f"{self.path}: the shard cannot be read ({error.strerror}); prepare it again") from None
+            raise RecordError(
+                f"{self.path}: the shard cannot be read ({error.strerror}); prepare it again with --overwrite"
+            ) from None
         if size != expected:
             raise RecordError(
                 f"{self.path}: expected {expected} bytes after its lengths, the file has {size}; it is cut or "
-                "belongs to another run: prepare it again, or restore the file"
+                "belongs to another run: prepare it again with --overwrite, or restore the file"
             )
         return np.memmap(self.path, np.uint8, "r") if size else np.zeros(0, np.uint8)
 
@@ -116,9 +118,13 @@ def _read_lengths(path: pathlib.Path) -> np.ndarray:
     try:
         lengths = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise RecordError(f"{path}: the array of lengths cannot be read ({error}); prepare it again") from None
+        raise RecordError(
+            f"{path}: the array of lengths cannot be read ({error}); prepare it again with --overwrite"
+        ) from None
     if lengths.ndim != 2 or lengths.shape[1] != 2 or lengths.dtype != np.int32 or (lengths < 1).any():
-        raise RecordError(f"{path}: expected int32 lengths [records, 2] of at least 1; prepare it again")
+        raise RecordError(
+            f"{path}: expected int32 lengths [records, 2] of at least 1; prepare it again with --overwrite"
+        )
     return lengths
 
 

@@ -16,13 +16,14 @@ def staged_directory(path: pathlib.Path) -> Iterator[pathlib.Path]:
     next one; a second process at work on the same `path` is refused.
     """
     path = path.absolute()
-    partial, old = path.with_name(f"{path.name}.partial"), path.with_name(f"{path.name}.old")
+    partial, old = path.with_name(f"{path.name}.partial"), path.with_name(f".{path.name}.replaced")
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(partial):
         _clear(partial)
         try:
             yield partial
             if path.exists():
+                shutil.rmtree(old, ignore_errors=True)
                 path.rename(old)
             partial.rename(path)
         finally:

@@ -52,8 +52,15 @@ class TfdsSplit:
 
         files = [os.fspath(path) for path in self.builder.info.splits[self.name].filepaths]
         spec = self.builder.info.features.tf_example_spec
-        records = tf.data.TFRecordDataset(files).batch(_READ_BATCH)
-        return records.map(lambda batch: tf.io.parse_example(batch, spec)).prefetch(2).as_numpy_iterator()
+        for file in files:
+            records = tf.data.TFRecordDataset(file).batch(_READ_BATCH)
+            try:
+                yield from records.map(lambda batch: tf.io.parse_example(batch, spec)).prefetch(2).as_numpy_iterator()
+            except tf.errors.OpError as error:
+                raise CorpusError(
+                    f"{file}: expected a whole file of TensorFlow Datasets, it is missing or damaged "
+                    f"({error.message}); remove {self.builder.data_dir} to have it made again."
+                ) from error
 
 
 def open_tfds_corpus(

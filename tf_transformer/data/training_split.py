@@ -20,7 +20,7 @@ class ShardedWriter:
         self._shard: ShardWriter | None = None
         self._histograms = np.zeros((2, max_length + 1), np.int64)
         self.shards: list[dict] = []
-        self.too_long = 0
+        self.too_long = self.empty = 0
         self.held_out: list[Pair] = []
 
     def write(self, encoded: Encoded) -> None:
@@ -30,6 +30,7 @@ class ShardedWriter:
         for side in (0, 1):
             self._histograms[side] += np.bincount(encoded.lengths[:, side], minlength=self._histograms.shape[1])
         self.too_long += encoded.too_long
+        self.empty += encoded.empty
         self.held_out += encoded.held_out
         if self._shard.pairs >= self._shard_pairs:
             self.close()

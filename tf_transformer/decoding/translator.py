@@ -148,28 +148,34 @@ class Translator(tf.Module):
     def _score(self, source, target):
         """What `score` gives, and "truncated" [N] bool: whether source or target was cut."""
         source = self._read(source)
-        target = text_to_ids(target, self.target_tokenizer, self._longest_target())
+        target = text_to_ids(target, self.target_tokenizer, self.longest_target)
         score = score_ids(self.model, source.ids, target.ids, target.lengths)
         score = tf.where(source.empty & target.empty, 0.0, score)
         return {"score": score, "tokens": target.lengths, "truncated": _truncated(source, target)}
 
     def _read(self, text) -> Ids:
-        limit = self.decoding.max_source_length
-        if self.model.config.positions == "learned":
-            limit = min(limit, self.model.config.max_positions)
-        return text_to_ids(text, self.source_tokenizer, limit)
+        return text_to_ids(text, self.source_tokenizer, self.longest_source)
 
     def _read_prefix(self, prefix) -> Ids | None:
         """The ids of what each translation begins with; END, the last of them, is not part of it."""
-        return None if prefix is None else text_to_ids(prefix, self.target_tokenizer, self._longest_target() - 1)
+        return None if prefix is None else text_to_ids(prefix, self.target_tokenizer, self.longest_target - 1)
 
-    def _longest_target(self) -> int:
-        longest = self.decoding.max_source_length + self.decoding.max_extra_length
-        return min(longest, self.model.config.max_positions) if self.model.config.positions == "learned" else longest
+    @property
+    def longest_source(self) -> int:
+        """Tokens of a source, END counted; what is longer is cut."""
+        return self._within_positions(self.decoding.max_source_length)
+
+    @property
+    def longest_target(self) -> int:
+        """Tokens of a translation, END counted."""
+        return self._within_positions(self.decoding.max_source_length + self.decoding.max_extra_length)
+
+    def _within_positions(self, length: int) -> int:
+        return min(length, self.model.config.max_positions) if self.model.config.positions == "learned" else length
 
     def _search(self, source: Ids, text=None, n_best=None, prefix: Ids | None = None) -> Hypotheses:
         config = self.decoding
-        longest = tf.minimum(source.lengths + config.max_extra_length, self._longest_target())
+        longest = tf.minimum(source.lengths + config.max_extra_length, self.longest_target)
         rows = {"source": source.ids, "lengths": source.lengths}
         if prefix is not None:
             rows |= {"prefix": prefix.ids, "prefix_lengths": prefix.lengths - 1}

@@ -25,6 +25,7 @@ def assemble(foreign: ForeignModel) -> ImportedModel:
     """Our model of a foreign one. The same numbers come out of it, at ids in our order."""
     source_order = _order(foreign.source, foreign.source_table, "source")
     target_order = _order(foreign.target, foreign.target_table, "target")
+    _check_output(foreign)
     tables, tied = _tables(foreign, source_order, target_order)
     bias = target_order.bias(foreign.output_bias)
     tensors = foreign.layers | tables | ({} if bias is None else {"output_bias": bias})
@@ -50,6 +51,17 @@ def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:
             f"{table.shape}: vocabulary and weights are of different models."
         )
     return RowOrder.of(vocabulary, len(table))
+
+
+def _check_output(foreign: ForeignModel) -> None:
+    """Refuses an output layer of another size than the target's vocabulary."""
+    table, output, bias = foreign.target_table, foreign.output_table, foreign.output_bias
+    if output.shape != table.shape or (bias is not None and bias.shape != (len(table),)):
+        biased = "" if bias is None else f", its bias {bias.shape}"
+        raise ImportedModelError(
+            f"The output layer has the shape {output.shape}{biased}, but the target's embedding {table.shape}: the "
+            "weights are damaged, or of another kind of model."
+        )
 
 
 def _tables(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrder) -> tuple[dict, str]:

@@ -33,25 +33,35 @@ def sentencepiece_files(directory: pathlib.Path, source=None, target=None) -> tu
     They are looked for in `directory` and in the one above it, where Argos' packages have them.
 
     Args:
-        source, target: files to take instead.
+        source, target: files to take instead of those that are found, each for itself.
     """
-    if source is not None:
-        return read_model_file(source), None if target is None else read_model_file(target)
+    found = _found_files(directory)
+    source, target = source or found[0], target or found[1]
+    if source is None:
+        raise _no_source(directory)
+    return read_model_file(source), None if target is None else read_model_file(target)
+
+
+def _found_files(directory: pathlib.Path) -> tuple[pathlib.Path | None, pathlib.Path | None]:
     for folder in (directory, directory.parent):
         for names in _PAIRS:
             if all((folder / name).is_file() for name in names):
-                return read_model_file(folder / names[0]), read_model_file(folder / names[1])
+                return folder / names[0], folder / names[1]
         for name in _SINGLE:
             if (folder / name).is_file():
-                return read_model_file(folder / name), None
+                return folder / name, None
+    return None, None
+
+
+def _no_source(directory: pathlib.Path) -> ImportedModelError:
     for folder in (directory, directory.parent):
         for name in _OTHER_KINDS:
             if (folder / name).is_file():
-                raise ImportedModelError(
+                return ImportedModelError(
                     f"{folder / name}: BPE codes of subword-nmt are read by Python programs only. Our tokenizers run "
                     "inside the TensorFlow graph, which has SentencePiece: models with such codes cannot be imported."
                 )
-    raise ImportedModelError(
+    return ImportedModelError(
         f"There is no SentencePiece model in {directory}: expected source.spm and target.spm, or "
         "sentencepiece.model. Name the files with --source-tokenizer and --target-tokenizer."
     )

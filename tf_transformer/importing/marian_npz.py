@@ -105,7 +105,8 @@ def _vocabulary_files(directory: pathlib.Path, decoder: dict) -> list[pathlib.Pa
     """The files of source and target."""
     named = [directory / pathlib.Path(str(name)).name for name in decoder.get("vocabs") or []]
     found = named or sorted({*directory.glob("*vocab.yml"), *directory.glob("*vocab*.yml")})
-    if len(found) not in (1, 2) or not all(file.is_file() for file in found):
+    # Two that are found say by nothing which is the source's.
+    if len(found) not in ((1, 2) if named else (1,)) or not all(file.is_file() for file in found):
         names = ", ".join(file.name for file in found) or "none"
         raise ImportedModelError(
             f"{directory}: expected one vocab.yml, or decoder.yml with the two under `vocabs`; found {names}."

@@ -62,7 +62,9 @@ def with_unknown_characters(model: bytes, vocabulary: Vocabulary) -> bytes:
     if proto.trainer_spec.byte_fallback:
         return model
     known = {character for piece in proto.pieces if piece.type == _Piece.NORMAL for character in piece.piece}
-    tokens = [token for token in vocabulary.tokens if token and known.isdisjoint(token) and not _NAME.fullmatch(token)]
+    there = {"", *(piece.piece for piece in proto.pieces)}
+    new = (token for token in vocabulary.tokens if token not in there)
+    tokens = [token for token in new if known.isdisjoint(token) and not _NAME.fullmatch(token)]
     if not tokens:
         return model
     lowest = min(piece.score for piece in proto.pieces if piece.type == _Piece.NORMAL)

@@ -130,6 +130,14 @@ def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
     return sorted(found, key=lambda path: int(_STEP.fullmatch(path.name)[1]))
 
 
+def is_resumable(path: pathlib.Path) -> bool:
+    """Whether a checkpoint holds, or in the case of a damaged one held, more than the model."""
+    try:
+        return (path / TRAINING).exists() or TRAINING in read_info(path)["files"]
+    except CheckpointError:
+        return True
+
+
 def latest_intact(directory: str | os.PathLike, resumable: bool = False) -> pathlib.Path | None:
     """The newest checkpoint that is whole, with a warning for each that is not; None where none was ever written.
 
@@ -140,7 +148,7 @@ def latest_intact(directory: str | os.PathLike, resumable: bool = False) -> path
     """
     candidates = list_checkpoints(directory)
     if resumable:
-        candidates = [path for path in candidates if (path / TRAINING).exists() or not _is_model_only(path)]
+        candidates = [path for path in candidates if is_resumable(path)]
     for path in reversed(candidates):
         try:
             verify_checkpoint(path)
@@ -196,13 +204,6 @@ def remove_leftovers(directory: str | os.PathLike, average: bool = False) -> Non
 
 def _hidden(directory: pathlib.Path, pattern: str, average: bool) -> list[pathlib.Path]:
     return [path for path in directory.glob(pattern) if path.name.startswith(f".{AVERAGE}.") == average]
-
-
-def _is_model_only(path: pathlib.Path) -> bool:
-    try:
-        return TRAINING not in read_info(path)["files"]
-    except CheckpointError:
-        return False
 
 
 def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:

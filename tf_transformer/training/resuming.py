@@ -38,17 +38,18 @@ def has_begun(dataset_info: dict) -> bool:
     return "splits" in dataset_info
 
 
-def check_config(saved: Config, given: Config, workdir, begun: bool = True) -> None:
+def check_config(saved: Config, given: Config, workdir, begun: bool = True, weights: bool = True) -> None:
     """Refuses fields that a run cannot change; tells which others have.
 
     Args:
         begun: False: nothing was trained yet, so that only what the weights depend on is fixed.
+        weights: False: there are no weights yet either, as where a run did not come to its first checkpoint.
     """
     changes = _changes(saved, given)
     refused = [text for field, text in changes.items() if field not in MAY_CHANGE]
     if not begun:
         refused = [text for field, text in changes.items() if field.startswith("model.") and "dropout" not in field]
-    if refused:
+    if refused and weights:
         raise ChangedRunError(
             f"{workdir} was begun with another configuration: {'; '.join(refused)}. Give the same settings as then, "
             "or another --workdir."

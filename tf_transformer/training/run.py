@@ -23,7 +23,7 @@ from tf_transformer.training.model_weights import named_variables
 from tf_transformer.training.moving_average import MovingAverage
 from tf_transformer.training.preflight import preflight
 from tf_transformer.training.progress_line import ProgressLine, duration
-from tf_transformer.training.resuming import check_config, check_dataset, has_begun
+from tf_transformer.training.resuming import ChangedRunError, check_config, check_dataset, has_begun
 from tf_transformer.training.run_lock import RunLock
 from tf_transformer.training.run_log import RunLog
 from tf_transformer.training.run_reports import RunReports
@@ -136,10 +136,11 @@ def open_workdir(
     info = prepared.info | {"directory": str(prepared.path.resolve())}
     if (path / CONFIG).is_file():
         saved = Workdir(path)
-        begun = has_begun(saved.dataset_info)
+        found = checkpoints.list_checkpoints(saved.checkpoints)
+        begun = has_begun(saved.dataset_info) and any(map(checkpoints.is_resumable, found))
         check_dataset(saved.dataset_info, prepared.info, path, prepared.path)
         config = with_vocabulary_of(config, saved.config, prepared.tokenizers)
-        check_config(saved.config, config, path, begun)
+        check_config(saved.config, config, path, begun, weights=bool(found))
         if worker.is_chief:
             write_config(path, config, devices)
             if not begun:
@@ -174,6 +175,7 @@ class _Run:
                     state = self._new_state()
                     gradients, step = self._new_step(state)
                     resumed = self._restore(state)
+                    self._check_same_start(state.counters.step)
                     groups = stack.enter_context(contextlib.closing(self._groups(state.position)))
                     self._preflight(step, groups, state)
                 reports = self._reports(stack, state)
@@ -229,6 +231,22 @@ class _Run:
         logger.info("Going on from %s.", path)
         return state.counters.step, state.validated_step
 
+    def _check_same_start(self, step: int) -> None:
+        """Refuses workers that stand at different steps, as where one could not read the newest checkpoint."""
+        if self._worker.count == 1:
+            return
+
+        @tf.function(autograph=False)
+        def total():
+            steps = self._strategy.run(lambda: tf.constant(step, tf.int64))
+            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, steps, axis=None)
+
+        if int(total()) != step * self._strategy.num_replicas_in_sync:
+            raise ChangedRunError(
+                f"The workers would go on from different steps, this one from {step}: do all of them see the same "
+                f"{self._directory.checkpoints}, and can they read all of it?"
+            )
+
     def _begin(self, state: RunState) -> None:
         """Starts from imported weights, where the directory was made by `import`."""
         path = checkpoints.latest_intact(self._directory.checkpoints)
@@ -252,6 +270,12 @@ class _Run:
             return None
         worker = self._worker
         batches = list(self._stream.validation_batches(worker.index, worker.count))
+        if not batches:
+            logger.warning(
+                "No pair of the validation set is left, of at most training.max_length = %d tokens: no perplexity, no "
+                "best checkpoint.", self._config.training.max_length,
+            )  # fmt: skip
+            return None
         return Validation(self._strategy, gradients, lambda: batches, self._watch)
 
     def _sample(self, state: RunState) -> SampleTranslations | None:

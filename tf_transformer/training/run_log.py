@@ -50,7 +50,7 @@ def read_log(directory: pathlib.Path) -> list[dict]:
     """The events of a run, in order; a line that a kill cut off is left out."""
     file = directory / NAME
     events = []
-    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+    for line in file.read_text(encoding="utf-8").split("\n") if file.is_file() else ():
         try:
             events.append(json.loads(line))
         except json.JSONDecodeError:

@@ -110,8 +110,9 @@ class Trainer:
             self.reports.flush(self.state.counters)
             raise DivergedError(
                 f"Loss or gradient was not finite in {in_a_row} steps in a row, up to step {self.state.counters.step} "
-                "(training.skipped_steps_limit). The checkpoints from before are whole. Try a smaller "
-                "training.learning_rate_scale, a longer training.warmup_steps, or training.gradient_clip_norm=1."
+                "(training.skipped_steps_limit). The checkpoints from before are whole. Try, in a new "
+                "--workdir, a smaller training.learning_rate_scale, a longer training.warmup_steps, or "
+                "training.gradient_clip_norm=1."
             )
 
     def _validate(self) -> None:

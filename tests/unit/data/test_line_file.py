@@ -64,6 +64,9 @@ def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path):
     ("name", "data", "message"),
     [
         ("empty.de", b"", "empty"),
+        ("mark.de", b"\xef\xbb\xbf", "empty"),
+        ("empty.gz", gzip.compress(b""), "empty"),
+        ("wide.gz", gzip.compress("zwei\n".encode("utf-16")), "iconv"),
         ("plain.gz", b"plain text\n", "expected gz data"),
         ("page.xz", b"<html></html>", "expected xz data"),
         ("wide.de", "zwei\n".encode("utf-16"), "iconv"),

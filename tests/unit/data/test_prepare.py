@@ -111,6 +111,54 @@ def test_a_damaged_directory_of_the_same_inputs_is_made_anew(copy):
     assert len(PreparedDataset(copy).examples) == 1009
 
 
+@pytest.mark.parametrize("name", ["train-00000.lengths.npy", "tokenizer.model"])
+def test_a_directory_without_one_of_its_files_is_made_anew(copy, name):
+    (copy / name).unlink()
+    prepare(corpus(), copy, OPTIONS, workers=1)
+    assert len(PreparedDataset(copy).examples) == 1009
+
+
+def test_the_same_inputs_are_prepared_again_where_that_is_asked_for(copy):
+    damaged = bytearray((copy / "train-00000.tfrecord").read_bytes())
+    damaged[30] ^= 1
+    (copy / "train-00000.tfrecord").write_bytes(damaged)
+    with pytest.raises(RecordError, match="again with --overwrite"):
+        PreparedDataset(copy).examples[0]
+    prepare(corpus(), copy, OPTIONS, workers=1, overwrite=True)
+    assert len(PreparedDataset(copy).examples[0]) == 2
+
+
+def test_what_lies_beside_an_output_is_left_alone(copy):
+    backup = copy.with_name("copy.old")
+    backup.mkdir()
+    prepare(corpus(), copy, OPTIONS, workers=1, overwrite=True)
+    assert sorted(os.listdir(copy.parent)) == ["copy", "copy.old"]
+
+
+def test_a_replaced_directory_that_a_kill_left_is_no_obstacle(copy):
+    left = copy.with_name(".copy.replaced")
+    left.mkdir()
+    (left / "dataset.json").write_text("{}")
+    prepare(corpus(), copy, OPTIONS, workers=1, overwrite=True)
+    assert os.listdir(copy.parent) == ["copy"]
+
+
+def test_a_work_directory_is_never_replaced(copy):
+    (copy / "checkpoints" / "step-00000010").mkdir(parents=True)
+    for overwrite in (False, True):
+        with pytest.raises(PreparedError, match="is the work directory of a model"):
+            prepare(corpus(), copy, OPTIONS, overwrite=overwrite)
+    assert (copy / "checkpoints" / "step-00000010").is_dir()
+
+
+def test_pairs_of_spaces_that_are_not_ascii_are_dropped_and_counted(tmp_path):
+    odd = [("\u3000\u00a0".encode(), b"a word"), (b"a word", "\u200b".encode())]
+    prepared = prepare(corpus(train=ListedSplit([*odd, *pairs(0, 1009)])), tmp_path / "data", OPTIONS, workers=1)
+    facts = prepared.info["splits"]["train"]
+    assert (facts["pairs"], facts["cleaning"]["dropped"]["empty"]) == (1009, 2)
+    assert facts["cleaning"]["kept"] == 1009
+
+
 def test_a_directory_of_something_else_is_never_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(PreparedError, match="is no prepared directory"):

@@ -13,6 +13,9 @@ import pytest
 from tf_transformer.export import client as client_module
 from tf_transformer.export.client import Client, RequestRefused, ServerUnavailable
 
+BREAK = "…"
+"""At the end of an answer: the connection breaks there, half-way."""
+
 
 class Script(http.server.ThreadingHTTPServer):
     """Answers requests with what was put in `script` ((status, body) or a pause), then by upper-casing."""
@@ -36,6 +39,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             answer = json.dumps({"predictions": [_upper(each) for each in body["instances"]]})
         with contextlib.suppress(BrokenPipeError):  # the client did not wait
             self.send_response(status)
+            if answer.endswith(BREAK):
+                self.send_header("Content-Length", str(len(answer) + 100))
             self.end_headers()
             self.wfile.write(answer.encode())
 
@@ -121,6 +126,14 @@ def test_a_time_out_is_tried_again(server):
         make(server, timeout=0.2, retries=0).translate(["a"])
 
 
+def test_an_answer_that_breaks_off_is_tried_again(server):
+    server.script = [(200, '{"predictions": [' + BREAK), (503, "{" + BREAK)]
+    assert make(server, retries=2).translate(["a"]) == ["A"]
+    server.script = [(200, "{" + BREAK)]
+    with pytest.raises(ServerUnavailable, match="IncompleteRead"):
+        make(server, retries=0).translate(["a"])
+
+
 @pytest.mark.parametrize("answer", ["not json", '{"predictions": ["A", "B"]}', "{}"])
 def test_strange_answers(server, answer):
     server.script = [(200, answer)]
@@ -138,6 +151,7 @@ def test_nobody_there():
     [
         ("http://h:1", "m", "http://h:1/v1/models/m"),
         ("http://h:1/", "m", "http://h:1/v1/models/m"),
+        ("http://h:1", "my modèle", "http://h:1/v1/models/my%20mod%C3%A8le"),
         ("https://h/proxy", "m", "https://h/proxy/v1/models/m"),
         ("http://h:1/v1/models/m", None, "http://h:1/v1/models/m"),
         ("http://h:1/v1/models/m:predict", None, "http://h:1/v1/models/m"),

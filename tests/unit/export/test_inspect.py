@@ -219,6 +219,8 @@ def test_a_truncated_file_is_noticed(copy, name):
 
 
 def test_a_torn_list_of_files(listed):
+    (listed / "model.json").write_text('{"files": {"saved_model.pb": "abc"}}')  # somebody else's
+    assert inspect_saved_model(listed).problems == ()
     (listed / "model.json").write_text('{"files": {')
     assert "model.json cannot be read" in inspect_saved_model(listed).problems[0].message
 

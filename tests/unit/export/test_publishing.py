@@ -58,8 +58,10 @@ def test_leftovers_of_a_killed_export_go_and_those_of_a_living_one_stay(tmp_path
         killed = living.with_name(living.name.replace(str(os.getpid()), dead.stdout.strip()))
         publishing.make_read_only(write(killed / "written"))
         elsewhere = write(tmp_path / ".writing-another_machine-1-x")
+        # A machine whose name begins with this one's, as train-12 with train.
+        longer = write(tmp_path / f"{publishing._WRITING}{dead.stdout.strip()}-4711-ab12cd34")
         with publishing.beside(tmp_path):
-            assert living.is_dir() and elsewhere.is_dir() and not killed.exists()
+            assert living.is_dir() and elsewhere.is_dir() and longer.is_dir() and not killed.exists()
 
 
 def test_a_number_taken_meanwhile_is_left_to_the_other_export(tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 import io
 import json
 import pickle
+import shutil
 import stat
+import types
 import zipfile
 
 import h5py
@@ -11,8 +13,11 @@ from foreign_toys import huggingface_toy, marian_toy
 from toy_workdir import toy_workdir
 
 from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.importing import archive, marian_npz
+from tf_transformer.importing import archive, assembly, marian_npz
+from tf_transformer.importing.foreign_files import sentencepiece_files
+from tf_transformer.importing.foreign_model import ImportedModelError
 from tf_transformer.importing.importer import import_model
+from tf_transformer.text.model_file import read_model_file
 
 
 def refused(path, tmp_path, message, **arguments):
@@ -199,6 +204,35 @@ def test_other_tokenizers_are_refused(tmp_path):
     (exported / "bpe.model").rename(exported / "other")
     refused(exported, tmp_path, "--source-tokenizer")
     import_model(exported, tmp_path / "run", source_tokenizer=exported / "other")
+
+
+def test_each_tokenizer_can_be_given_for_itself(tmp_path):
+    exported = export_ctranslate2(toy_workdir(tmp_path / "toy"), tmp_path / "exported")
+    model = read_model_file(exported / "tokenizer.model")
+    with pytest.raises(ValueError, match="found no file at"):
+        sentencepiece_files(exported, target=exported / "nothing")
+    assert sentencepiece_files(exported) == (model, None)
+    assert sentencepiece_files(exported, target=exported / "tokenizer.model") == (model, model)
+    (exported / "tokenizer.model").rename(exported / "target.spm")
+    shutil.copy(exported / "target.spm", exported / "source.spm")
+    assert sentencepiece_files(exported, source=exported / "source.spm") == (model, model)
+
+
+def test_two_vocabularies_of_marian_need_to_be_told_apart(tmp_path):
+    for name in ("en.vocab.yml", "de.vocab.yml"):
+        (tmp_path / name).write_text("</s>: 0")
+    with pytest.raises(ImportedModelError, match=r"decoder.yml with the two under `vocabs`; found de.vocab.yml, en"):
+        marian_npz._vocabulary_files(tmp_path, {})
+    assert len(marian_npz._vocabulary_files(tmp_path, {"vocabs": ["en.vocab.yml", "de.vocab.yml"]})) == 2
+
+
+@pytest.mark.parametrize("field", ["output_table", "output_bias"])
+def test_an_output_layer_of_another_size_is_refused(field):
+    table = np.zeros((7, 4), np.float32)
+    parts = {"target_table": table, "output_table": table, "output_bias": np.zeros(7, np.float32)}
+    foreign = types.SimpleNamespace(**parts | {field: parts[field][:-1]})
+    with pytest.raises(ImportedModelError, match=r"output layer has the shape .*the target's embedding \(7, 4\)"):
+        assembly._check_output(foreign)
 
 
 def argos(tmp_path):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2
 from toy_workdir import toy_sentences, toy_tokenizers
 
 from tf_transformer.importing.foreign_model import ImportedModelError, vocabulary
@@ -69,6 +70,15 @@ def test_characters_that_only_the_vocabulary_knows_have_their_id(shared):
     assert [i for i in made.encode("the house.") if i not in ids] == []
     assert made.tokenize(tf.constant(["the 饺子 house."])).to_list() == [ids]
     assert made.decode([*made.encode("鵰")]) == "鵰"
+
+
+def test_pieces_of_other_kinds_are_not_added_again(shared):
+    proto = sentencepiece_model_pb2.ModelProto.FromString(shared.model)
+    proto.pieces.add(piece="€", score=0.0, type=sentencepiece_model_pb2.ModelProto.SentencePiece.USER_DEFINED)
+    known = vocabulary([*tokens_of(shared), "€"], "toy")
+    order = RowOrder.of(known, len(known.tokens))
+    made = tokenizer(proto.SerializeToString(), known, order, "toy")
+    assert order.ids(known)["€"] in made.encode("the € house.")
 
 
 def test_pieces_that_the_vocabulary_lacks_are_unknown(shared):

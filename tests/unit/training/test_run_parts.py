@@ -59,6 +59,14 @@ def test_the_log_takes_back_what_came_after_the_checkpoint(tmp_path):
     assert any((tmp_path / "tensorboard").iterdir())
 
 
+def test_the_log_keeps_texts_with_unusual_ends_of_lines(tmp_path):
+    for step in (0, 5):
+        log = RunLog(tmp_path, step=step)
+        log.event("sample", 5, source="one\u2028two\x85three")
+        log.close()
+    assert [event["source"] for event in read_log(tmp_path)] == ["one\u2028two\x85three"] * 2
+
+
 def test_sigterm_is_a_request_and_the_old_handler_comes_back():
     before = signal.getsignal(signal.SIGTERM)
     with StopRequest() as stop:
@@ -75,6 +83,9 @@ def test_fields_that_change_the_model_are_refused_by_name_and_others_are_not():
     with pytest.raises(ChangedRunError) as error:
         check_config(saved, changed, "run")
     assert "model.num_layers was 6, is 5; training.warmup_steps was 4000, is 77. Give" in str(error.value)
+    with pytest.raises(ChangedRunError, match=r"configuration: model.num_layers was 6, is 5. Give"):
+        check_config(saved, changed, "run", begun=False)
+    check_config(saved, changed, "run", begun=False, weights=False)
 
 
 def test_another_vocabulary_and_other_records_are_refused():
