@@ -1,6 +1,7 @@
 """Two workers as two processes on loopback: they train together, and the loss of one ends the other."""
 
 import json
+import shutil
 import signal
 import socket
 import time
@@ -33,11 +34,12 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start_workers(data, workdir, *more: str):
+def start_workers(data, workdir, *more: str, second=None):
+    """Two workers in one work directory, or the other one in `second`."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     return [
         start_training(
-            data, workdir, *SETTINGS, *more,
+            data, (second or workdir) if index else workdir, *SETTINGS, *more,
             TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}),
         )
         for index in range(2)
@@ -70,6 +72,20 @@ def test_two_workers_train_like_one(data, tmp_path):
     for name in ours:
         if not name.endswith("key/bias"):
             np.testing.assert_allclose(np.median(np.abs(ours[name] - theirs[name])), 0, atol=1e-4, err_msg=name)
+
+
+def test_workers_that_would_go_on_from_different_steps_do_not_train(data, tmp_path):
+    train(data, tmp_path / "run", toy_config("model.dropout=0.0", "training.max_steps=10"))
+    shutil.copytree(tmp_path / "run", tmp_path / "stale")
+    shutil.rmtree(tmp_path / "stale" / "checkpoints" / "step-00000010")
+    workers = start_workers(data, tmp_path / "run", second=tmp_path / "stale")
+    try:
+        for worker, step in zip(workers, (10, 5)):
+            message = worker.communicate(timeout=400)[1]
+            assert worker.returncode == 1, message
+            assert f"different steps, this one from {step}" in " ".join(message.split())
+    finally:
+        end(workers)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
