@@ -16,7 +16,6 @@ _HOMES = {
     "get_preset": "tf_transformer.presets",
     "Transformer": "tf_transformer.model",
     "Translator": "tf_transformer.decoding.translator",
-    "Cooldown": "tf_transformer.training.schedules",
     "NoamSchedule": "tf_transformer.training.schedules",
     "LabelSmoothedCrossEntropy": "tf_transformer.training.losses",
     "Workdir": "tf_transformer.workdir",

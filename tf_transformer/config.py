@@ -106,8 +106,6 @@ class TrainingConfig(TypedFields):
     max_steps: int = 100_000
     warmup_steps: int = 4000
     learning_rate_scale: float = 1.0
-    cooldown_steps: int | None = None
-    """The last so many of `max_steps`, over which the learning rate falls to zero; None: none, the paper."""
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
@@ -139,7 +137,7 @@ class TrainingConfig(TypedFields):
         )
         for field in f"{at_least_one} average_last validation_steps bleu_samples skipped_steps_limit".split():
             self.require(field, getattr(self, field) >= 1, "at least 1")
-        for field in ("cooldown_steps", "checkpoint_steps", "bleu_steps", "early_stopping"):
+        for field in ("checkpoint_steps", "bleu_steps", "early_stopping"):
             self.require(field, getattr(self, field) is None or getattr(self, field) >= 1, "None or at least 1")
         for field in ("checkpoint_minutes", "gradient_clip_norm"):
             self.require(field, getattr(self, field) is None or getattr(self, field) > 0, "None or above 0")

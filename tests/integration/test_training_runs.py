@@ -20,7 +20,6 @@ from tf_transformer.training.resuming import ChangedRunError
 from tf_transformer.training.run import train
 from tf_transformer.training.run_lock import RunLock
 from tf_transformer.training.run_log import read_log
-from tf_transformer.training.schedules import NoamSchedule
 from tf_transformer.training.strategies import Worker
 from tf_transformer.training.worker_watch import LOST_WORKER
 from tf_transformer.workdir import Workdir
@@ -58,15 +57,6 @@ def wait_for_checkpoint(process, workdir, step, seconds=240):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < until
         time.sleep(0.01)
-
-
-def test_a_run_that_has_ended_goes_on_into_a_cooldown(undisturbed, data, tmp_path):
-    shutil.copytree(undisturbed.path, tmp_path / "run")
-    config = undisturbed.config.override(["training.max_steps=27", "training.cooldown_steps=2"])
-    assert train(data, tmp_path / "run", config).step == 27
-    last = [event for event in read_log(Workdir(tmp_path / "run").logs) if "learning_rate" in event][-1]
-    usual = NoamSchedule(config.model.model_dim, config.training.warmup_steps, config.training.learning_rate_scale)
-    assert last["learning_rate"] == pytest.approx(float(usual(27)) / 3, rel=1e-5)
 
 
 def test_a_run_leaves_all_that_is_needed(undisturbed, data):

@@ -10,7 +10,6 @@ MAY_CHANGE = frozenset(
     f"training.{field}"
     for field in (
         "max_steps",
-        "cooldown_steps",
         "accumulation_steps",
         "xla",
         "steps_per_call",

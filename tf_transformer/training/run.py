@@ -30,7 +30,7 @@ from tf_transformer.training.run_reports import RunReports
 from tf_transformer.training.run_saver import RunSaver
 from tf_transformer.training.run_state import RunState
 from tf_transformer.training.sample_translations import SampleTranslations
-from tf_transformer.training.schedules import Cooldown, NoamSchedule
+from tf_transformer.training.schedules import NoamSchedule
 from tf_transformer.training.stop_request import StopRequest
 from tf_transformer.training.strategies import Worker, devices_of, local_replicas, make_strategy, worker_of
 from tf_transformer.training.train_step import TrainStep
@@ -215,8 +215,6 @@ class _Run:
             state.model, training.label_smoothing, training.seed, training.accumulation_steps, training.xla
         )
         schedule = NoamSchedule(self._config.model.model_dim, training.warmup_steps, training.learning_rate_scale)
-        if training.cooldown_steps:
-            schedule = Cooldown(schedule, training.max_steps, training.cooldown_steps)
         return gradients, TrainStep(self._strategy, gradients, state.adam, state.average, schedule, training)
 
     def _restore(self, state: RunState) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""The paper's learning rate as a Keras schedule (section 5.3, equation 3), and a cooldown at its end."""
+"""The paper's learning rate as a Keras schedule (section 5.3, equation 3)."""
 
 import keras
 from keras import ops
@@ -37,36 +37,3 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         return {"model_dim": self.model_dim, "warmup_steps": self.warmup_steps, "scale": self.scale}
-
-
-@keras.saving.register_keras_serializable(package="tf_transformer")
-class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
-    """Another schedule whose last updates fall linearly, to nothing after the last one. Not in the paper.
-
-    Args:
-        schedule: the other one, as `NoamSchedule`.
-        max_steps: updates in all.
-        cooldown_steps: updates at the end over which the factor falls from 1.
-    """
-
-    def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, max_steps: int, cooldown_steps: int):
-        super().__init__()
-        for name, value in (("max_steps", max_steps), ("cooldown_steps", cooldown_steps)):
-            if not value > 0:
-                raise ValueError(f"Cooldown: {name} must be above 0, not {value!r}.")
-        self.schedule = schedule
-        self.max_steps = max_steps
-        self.cooldown_steps = cooldown_steps
-
-    def __call__(self, step):
-        """The learning rate, a float32 scalar, of update `step`, the last of which is `max_steps`."""
-        left = self.max_steps + 1 - ops.cast(step, "float32")
-        return self.schedule(step) * ops.clip(left / (self.cooldown_steps + 1), 0.0, 1.0)
-
-    def get_config(self):
-        schedule = keras.optimizers.schedules.serialize(self.schedule)
-        return {"schedule": schedule, "max_steps": self.max_steps, "cooldown_steps": self.cooldown_steps}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config | {"schedule": keras.optimizers.schedules.deserialize(config["schedule"])})

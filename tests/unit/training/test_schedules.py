@@ -1,8 +1,7 @@
 import keras
-import numpy as np
 import pytest
 
-from tf_transformer.training.schedules import Cooldown, NoamSchedule
+from tf_transformer.training.schedules import NoamSchedule
 
 
 @pytest.mark.parametrize("step", [1, 17, 3999, 4000, 4001, 100_000])
@@ -33,21 +32,3 @@ def test_an_optimizer_that_carries_it_can_be_saved_and_loaded():
 def test_refuses_a_warmup_of_no_steps():
     with pytest.raises(ValueError, match="warmup_steps must be above 0, not 0"):
         NoamSchedule(64, warmup_steps=0)
-
-
-def test_a_cooldown_falls_linearly_over_the_last_updates_and_leaves_the_others_alone():
-    plain = NoamSchedule(64, warmup_steps=3)
-    rates = [float(Cooldown(plain, max_steps=10, cooldown_steps=4)(step)) for step in range(12)]
-    factors = [1, 1, 1, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2, 0]
-    np.testing.assert_allclose(rates, [float(plain(step)) * factor for step, factor in enumerate(factors)], rtol=1e-6)
-
-
-def test_a_cooldown_can_be_saved_and_loaded_with_the_schedule_inside():
-    optimizer = keras.optimizers.Adam(Cooldown(NoamSchedule(48), 100, 20))
-    loaded = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))._learning_rate
-    assert [float(loaded(step)) for step in (5, 95)] == [float(optimizer._learning_rate(step)) for step in (5, 95)]
-
-
-def test_refuses_a_cooldown_of_no_steps():
-    with pytest.raises(ValueError, match="cooldown_steps must be above 0, not 0"):
-        Cooldown(NoamSchedule(64), 100, 0)
