@@ -72,11 +72,10 @@ TINY = _variant(
 )  # fmt: skip
 
 MULTI30K = _variant(
-    "multi30k", vocab_size=5000, num_layers=3, model_dim=256, feed_forward_dim=512, num_heads=4, norm="pre",
-    dropout=0.2,
-    training={"batch_tokens": 2048, "max_steps": 4000, "warmup_steps": 800, "learning_rate_scale": 0.7,
-              "max_length": 96, "checkpoint_steps": 100, "keep_checkpoints": 10, "average_last": 10,
-              "validation_steps": 250},
+    "multi30k", vocab_size=8000, num_layers=3, model_dim=256, feed_forward_dim=512, num_heads=4, norm="pre",
+    dropout=0.3,
+    training={"batch_tokens": 2048, "max_steps": 4800, "warmup_steps": 800, "max_length": 96, "checkpoint_steps": 100,
+              "keep_checkpoints": 10, "average_last": 10, "validation_steps": 250},
     decoding={"alpha": 1.4},
 )  # fmt: skip
 
