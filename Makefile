@@ -9,7 +9,7 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/tf-transformer demo
 
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -m "not slow" $(ARGS)
+	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.installed-slow
 	$(RUN) -m pytest -m slow $(ARGS)
