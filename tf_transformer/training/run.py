@@ -23,7 +23,7 @@ from tf_transformer.training.model_weights import named_variables
 from tf_transformer.training.moving_average import MovingAverage
 from tf_transformer.training.preflight import preflight
 from tf_transformer.training.progress_line import ProgressLine, duration
-from tf_transformer.training.resuming import ChangedRunError, check_config, check_dataset, has_begun
+from tf_transformer.training.resuming import check_config, check_dataset, has_begun
 from tf_transformer.training.run_lock import RunLock
 from tf_transformer.training.run_log import RunLog
 from tf_transformer.training.run_reports import RunReports
@@ -32,7 +32,14 @@ from tf_transformer.training.run_state import RunState
 from tf_transformer.training.sample_translations import SampleTranslations
 from tf_transformer.training.schedules import NoamSchedule
 from tf_transformer.training.stop_request import StopRequest
-from tf_transformer.training.strategies import Worker, devices_of, local_replicas, make_strategy, worker_of
+from tf_transformer.training.strategies import (
+    Worker,
+    check_same_step,
+    devices_of,
+    local_replicas,
+    make_strategy,
+    worker_of,
+)
 from tf_transformer.training.train_step import TrainStep
 from tf_transformer.training.trainer import Trainer
 from tf_transformer.training.validation import Validation
@@ -175,7 +182,8 @@ class _Run:
                     state = self._new_state()
                     gradients, step = self._new_step(state)
                     resumed = self._restore(state)
-                    self._check_same_start(state.counters.step)
+                    if self._worker.count > 1:
+                        check_same_step(self._strategy, state.counters.step)
                     groups = stack.enter_context(contextlib.closing(self._groups(state.position)))
                     self._preflight(step, groups, state)
                 reports = self._reports(stack, state)
@@ -228,22 +236,6 @@ class _Run:
             checkpoints.set_aside_after(self._directory.checkpoints, state.counters.step)
         logger.info("Going on from %s.", path)
         return state.counters.step, state.validated_step
-
-    def _check_same_start(self, step: int) -> None:
-        """Refuses workers that stand at different steps, as where one could not read the newest checkpoint."""
-        if self._worker.count == 1:
-            return
-
-        @tf.function(autograph=False)
-        def total():
-            steps = self._strategy.run(lambda: tf.constant(step, tf.int64))
-            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, steps, axis=None)
-
-        if int(total()) != step * self._strategy.num_replicas_in_sync:
-            raise ChangedRunError(
-                f"The workers would go on from different steps, this one from {step}: do all of them see the same "
-                f"{self._directory.checkpoints}, and can they read all of it?"
-            )
 
     def _begin(self, state: RunState) -> None:
         """Starts from imported weights, where the directory was made by `import`."""

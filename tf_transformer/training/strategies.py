@@ -148,3 +148,18 @@ def _split_cpu(replicas: int) -> None:
             raise StrategyError(
                 "The CPU can be split into replicas only before TensorFlow is used: make the strategy first."
             ) from None
+
+
+def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
+    """Refuses workers that stand at different steps, as where one could not read the newest checkpoint."""
+
+    @tf.function(autograph=False)
+    def total():
+        steps = strategy.run(lambda: tf.constant(step, tf.int64))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, steps, axis=None)
+
+    if int(total()) != step * strategy.num_replicas_in_sync:
+        raise StrategyError(
+            f"The workers would go on from different steps, this one from {step}: do all of them see the same "
+            "checkpoints, and can they read all of them?"
+        )
