@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import types
 
 import pytest
 
@@ -308,3 +309,9 @@ class TestDamage:
         (copy / "train-00000.tfrecord").write_bytes(data)
         with pytest.raises(RecordError, match=r"train-00000\.tfrecord: record \d+"):
             list(zip(range(100), BatchStream(PreparedDataset(copy), BatchOptions(batch_tokens=307)).batches()))
+
+
+def test_tables_of_ids_whose_padding_is_not_0_are_refused(tmp_path):
+    sides = types.SimpleNamespace(source=types.SimpleNamespace(pad_id=0), target=types.SimpleNamespace(pad_id=65000))
+    with pytest.raises(PreparedError, match="padding has the id 0, the target's has 65000"):
+        prepare(corpus(), tmp_path / "data", OPTIONS, tokenizers=sides)
