@@ -11,6 +11,7 @@ divided among the cores, each part on one thread.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -66,9 +67,11 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
     from tf_transformer.decoding.options import SearchOptions
     from tf_transformer.decoding.search import search_ids
     from tf_transformer.model import Transformer
+    from tf_transformer.presets import get_preset
 
     module = tf.Module()
-    module.model = Transformer.from_preset(preset, vocab_size=vocab)
+    config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
+    module.model = Transformer(config, transposed_kernels=True)
     options = SearchOptions(end_id=3, beam_size=beam, n_best=1, min_length=100_000, forbidden_ids=(0, 2))
 
     @tf.function(

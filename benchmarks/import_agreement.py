@@ -160,23 +160,22 @@ def _same(one: list[str], other: list[str]) -> int:
 
 @contextlib.contextmanager
 def rounded_activations():
-    """Within it, translators are traced with inputs of dense layers and of the projection to logits in 8 bits.
+    """Within it, translators are traced with inputs of projections and of the projection to logits in 8 bits.
 
     That is what CTranslate2 does where its weights are int8: each row is multiplied by 127 / max |x| and rounded. The
     weights of an imported int8 model are such numbers already.
     """
-    import keras
-
     from tf_transformer.decoding import decoder_step
+    from tf_transformer.layers import Projection
 
-    dense, step, logits = keras.layers.Dense.call, decoder_step._dense, decoder_step.DecoderStep._logits
-    keras.layers.Dense.call = lambda layer, x, **options: dense(layer, _rounded(x), **options)
-    decoder_step._dense = lambda layer, x: step(layer, _rounded(x))
+    project, step, logits = Projection.call, decoder_step._project, decoder_step.DecoderStep._logits
+    Projection.call = lambda layer, x: project(layer, _rounded(x))
+    decoder_step._project = lambda layer, x: step(layer, _rounded(x))
     decoder_step.DecoderStep._logits = lambda decoder, x: logits(decoder, _rounded(x))
     try:
         yield
     finally:
-        keras.layers.Dense.call, decoder_step._dense, decoder_step.DecoderStep._logits = dense, step, logits
+        Projection.call, decoder_step._project, decoder_step.DecoderStep._logits = project, step, logits
 
 
 def _rounded(x):

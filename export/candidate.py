@@ -17,7 +17,7 @@ from tf_transformer.export.trial_rows import batches_of, sentences_of, unusual_b
 from tf_transformer.export.verify import Answer, Request, trial_requests
 from tf_transformer.model import Transformer
 from tf_transformer.training.checkpoints import load_model_tensors
-from tf_transformer.training.model_weights import assign_tensors, named_variables
+from tf_transformer.training.model_weights import assign_model, named_variables
 from tf_transformer.workdir import Workdir
 
 SENTENCES = 200
@@ -48,9 +48,8 @@ class Candidate:
         kept = rounded(full, weights, str(checkpoint))
         # Neither the policy of this process or of the training nor its GPU says anything about servers.
         with tf.device("/CPU:0"):
-            self.model = Transformer(workdir.config.model, dtype="float32")
-        self._variables = named_variables(self.model)
-        assign_tensors(self._variables, full, str(checkpoint))
+            self.model = Transformer(workdir.config.model, transposed_kernels=True, dtype="float32")
+        assign_model(self.model, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
         translator = Translator(self.model, workdir.tokenizers, self.decoding)
         self.signatures = trace_signatures(translator, self.decoding.n_best)
@@ -59,7 +58,7 @@ class Candidate:
         if weights != "float32":
             logger.info("Comparing %s weights with the checkpoint's …", weights)
             self.rounding = compare_rounded(
-                self.signatures, self.sentences, lambda: assign_tensors(self._variables, kept, str(checkpoint))
+                self.signatures, self.sentences, lambda: assign_model(self.model, kept, str(checkpoint))
             )
 
     def trial(self) -> tuple[list[Request], list[Answer], float]:
@@ -78,7 +77,8 @@ class Candidate:
             translations: of the first sentences, for these requests.
         """
         root = tf.Module()
-        root.weights = stored({path: variable.value for path, variable in self._variables.items()}, self.weights)
+        variables = named_variables(self.model)
+        root.weights = stored({path: variable.value for path, variable in variables.items()}, self.weights)
         root.tokenizers = [self.workdir.tokenizers.source, self.workdir.tokenizers.target]
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         tf.saved_model.save(root, str(directory), self.signatures, options)

@@ -19,6 +19,8 @@ class Transformer(keras.Model):
 
     Args:
         config: a `ModelConfig`.
+        transposed_kernels: whether the layers keep their kernels as (out, in), which is faster where a model only
+            translates, on a CPU; see `layers.Projection`.
 
     Call arguments:
         inputs: {"source": (B, S), "target": (B, T)}, integers; `target` is the decoder's input, which begins with
@@ -36,9 +38,10 @@ class Transformer(keras.Model):
         TensorShape([1, 2, 100])
     """
 
-    def __init__(self, config: ModelConfig, name="transformer", **kwargs):
+    def __init__(self, config: ModelConfig, transposed_kernels: bool = False, name="transformer", **kwargs):
         super().__init__(name=name, **kwargs)
         self.config = config
+        self.transposed_kernels = transposed_kernels
         self.source_embedding = self._new_embedding("source_embedding", config.vocab_size)
         self.target_embedding = self.source_embedding
         if config.tied_embeddings != "all":
@@ -195,10 +198,13 @@ class Transformer(keras.Model):
 
     def _block_arguments(self) -> dict:
         config = self.config
-        arguments = {name: getattr(config, name) for name in ARGUMENTS if name not in ("use_bias", "block_size")}
-        return arguments | {
+        others = {
             "use_bias": config.attention_bias,
             "block_size": config.attention_block_size,
+            "transposed_kernels": self.transposed_kernels,
+        }
+        return {name: getattr(config, name) for name in ARGUMENTS if name not in others} | {
+            **others,
             "dtype": self.dtype_policy,
         }
 
@@ -213,7 +219,8 @@ class Transformer(keras.Model):
         return inputs["source"], inputs["target"]
 
     def get_config(self):
-        return super().get_config() | {"config": self.config.to_dict()}
+        config = {"config": self.config.to_dict(), "transposed_kernels": self.transposed_kernels}
+        return super().get_config() | config
 
     @classmethod
     def from_config(cls, config):

@@ -102,15 +102,14 @@ class Workdir:
         return path
 
     def load_model(self, which: str | os.PathLike = "auto"):
-        """The Transformer of this directory with the weights of a checkpoint."""
+        """The Transformer of this directory with the weights of a checkpoint, its kernels as translating likes them."""
         from tf_transformer.model import Transformer
-        from tf_transformer.training.model_weights import assign_tensors, named_variables
+        from tf_transformer.training.model_weights import assign_model
 
         path = self.checkpoint(which)
         logger.info("Loading the weights of %s.", path)
-        model = Transformer(self.config.model)
-        model.build()
-        assign_tensors(named_variables(model), checkpoints.load_model_tensors(path), str(path))
+        model = Transformer(self.config.model, transposed_kernels=True)
+        assign_model(model, checkpoints.load_model_tensors(path), str(path))
         return model
 
     def _first_intact(self) -> pathlib.Path:

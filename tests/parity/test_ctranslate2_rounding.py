@@ -7,7 +7,6 @@ all that follow it change, and the outputs of any two programs part: CTranslate2
 import dataclasses
 
 import ctranslate2
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,6 +15,7 @@ from toy_workdir import randomize
 
 from tf_transformer.config import ModelConfig
 from tf_transformer.export.ctranslate2_spec import transformer_spec_of
+from tf_transformer.layers import Projection
 from tf_transformer.model import Transformer
 from tf_transformer.training.model_weights import assign_tensors, model_tensors, named_variables
 
@@ -72,8 +72,8 @@ def test_rounded_inputs_give_int8s_numbers(model, folder, monkeypatch):
     np.testing.assert_allclose(plain, theirs(folder, "float32"), atol=1e-4)
     int8 = theirs(folder, "int8")
     assert np.abs(plain - int8).mean() > 1e-3
-    dense = keras.layers.Dense.call
-    monkeypatch.setattr(keras.layers.Dense, "call", lambda layer, x, **rest: dense(layer, rounded(x), **rest))
+    project = Projection.call
+    monkeypatch.setattr(Projection, "call", lambda layer, x: project(layer, rounded(x)))
     difference = np.abs(np.asarray(model.encode(IDS)) - int8)
     # A few values may fall to the other side of a rounding.
     assert difference.mean() < 0.05 * np.abs(plain - int8).mean()

@@ -32,12 +32,13 @@ VARIANTS = {
     "target tied": {"tied_embeddings": "target", "target_vocab_size": 29, "scale_embeddings": False},
     "shallow decoder": {"num_layers": 3, "num_decoder_layers": 1},
     "blockwise": {"attention_block_size": 4},
+    "transposed kernels": {"transposed_kernels": True},
 }
 BEAMS, LENGTH = 3, 6
 
 
-def random_model(**changes):
-    model = Transformer(ModelConfig(**(SMALL | changes)))
+def random_model(transposed_kernels=False, **changes):
+    model = Transformer(ModelConfig(**(SMALL | changes)), transposed_kernels)
     random = np.random.RandomState(1)
     for variable in model.variables:
         variable.assign(variable + 0.3 * random.randn(*variable.shape))

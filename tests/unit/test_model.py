@@ -23,8 +23,9 @@ def test_two_models_in_one_process_have_the_same_names():
     assert [v.path for v in first.trainable_variables] == [v.path for v in second.trainable_variables]
 
 
-def test_keras_file_round_trip(tmp_path):
-    model = Transformer(ModelConfig(**SIZES, output_bias=True, positions="learned"))
+@pytest.mark.parametrize("transposed", [False, True])
+def test_keras_file_round_trip(tmp_path, transposed):
+    model = Transformer(ModelConfig(**SIZES, output_bias=True, positions="learned"), transposed_kernels=transposed)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.config == model.config

@@ -41,8 +41,8 @@ class DecoderStep:
                 {
                     "keys": tf.zeros([*shape, self.beams * config.key_dim]),
                     "values": tf.zeros([*shape, self.beams * config.value_dim]),
-                    "memory_keys": self._heads(_dense(attention.key, memory), config.key_dim),
-                    "memory_values": self._heads(_dense(attention.value, memory), config.value_dim),
+                    "memory_keys": self._heads(_project(attention.key, memory), config.key_dim),
+                    "memory_values": self._heads(_project(attention.value, memory), config.value_dim),
                 }
             )
         return {"layers": layers, "source_mask": source_mask}
@@ -95,8 +95,9 @@ class DecoderStep:
             layer.memory_attention, query, cache["memory_keys"], cache["memory_values"], source
         )
         x = _after(layer, x, attended, "cross_attention")
-        inner, outer = layer.feed_forward._inner, layer.feed_forward._outer
-        transformed = _dense(outer, inner.activation(_dense(inner, _before(layer, x, "feed_forward"))))
+        network = layer.feed_forward
+        inner = network.activate(_project(network.inner, _before(layer, x, "feed_forward")))
+        transformed = _project(network.outer, inner)
         return _after(layer, x, transformed, "feed_forward"), cache | own, weights
 
     def _self_attention(self, attention, x, cache, index, past):
@@ -105,7 +106,7 @@ class DecoderStep:
             ("keys", attention.key, config.key_dim),
             ("values", attention.value, config.value_dim),
         ):
-            new = tf.reshape(_dense(projection, x), [-1, depth])
+            new = tf.reshape(_project(projection, x), [-1, depth])
             own[name] = self._write(cache[name], new, index)
             seen[name] = tf.reshape(own[name], [-1, config.num_heads, tf.shape(past)[3], depth])
         attended, _ = self._attend(attention, x, seen["keys"], seen["values"], past)
@@ -127,12 +128,12 @@ class DecoderStep:
     def _attend(self, attention, x, keys, values, bias):
         """Attention of (B * K, D) to keys (B, H, N, d_k) and values (B, H, N, d_v): (B * K, D), (B, H, K, N)."""
         config = self.config
-        query = tf.reshape(_dense(attention.query, x), [-1, self.beams, config.num_heads * config.key_dim])
+        query = tf.reshape(_project(attention.query, x), [-1, self.beams, config.num_heads * config.key_dim])
         query = self._heads(query * config.key_dim**-0.5, config.key_dim)
         weights = tf.nn.softmax(tf.matmul(query, keys, transpose_b=True) + bias)
         attended = _swap(tf.matmul(weights, values))
         joined = tf.reshape(attended, [-1, config.num_heads * config.value_dim])
-        return _dense(attention.output_projection, joined), weights
+        return _project(attention.output_projection, joined), weights
 
     def _heads(self, x, depth):
         """(B, N, H * d) -> (B, H, N, d)."""
@@ -152,12 +153,12 @@ def _swap(x):
     return tf.bitcast(tf.transpose(tf.bitcast(x, tf.int32), [0, 2, 1, 3]), tf.float32)
 
 
-def _dense(layer, x):
-    """A Keras dense layer without its activation, in float32: (…, D) -> (…, E)."""
-    kernel = _float(layer.kernel)
-    flat = tf.matmul(tf.reshape(x, [-1, kernel.shape[0]]), kernel)
+def _project(layer, x):
+    """A `Projection` in float32: (…, D) -> (…, E)."""
+    flat = tf.reshape(x, [-1, x.shape[-1]])
+    flat = tf.matmul(flat, _float(layer.kernel), transpose_b=layer.transposed)
     flat = flat if layer.bias is None else tf.nn.bias_add(flat, _float(layer.bias))
-    return flat if x.shape.rank == 2 else tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [kernel.shape[1]]], axis=0))
+    return flat if x.shape.rank == 2 else tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [layer.units]], axis=0))
 
 
 def _before(layer, x, name):

@@ -17,7 +17,7 @@ from tf_transformer.importing.huggingface_marian import read_huggingface
 from tf_transformer.importing.marian_npz import read_marian
 from tf_transformer.model import Transformer
 from tf_transformer.training.checkpoints import save_checkpoint, step_directory
-from tf_transformer.training.model_weights import assign_tensors, named_variables
+from tf_transformer.training.model_weights import assign_model
 from tf_transformer.workdir import Workdir
 
 FACTS = "import.json"
@@ -114,7 +114,7 @@ def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
 
 def _check_weights(imported: ImportedModel, path: pathlib.Path) -> None:
     """Refuses weights that do not fit the model that the configuration describes."""
-    assign_tensors(named_variables(Transformer(imported.config.model)), imported.tensors, str(path))
+    assign_model(Transformer(imported.config.model), imported.tensors, str(path))
 
 
 def _write(workdir: pathlib.Path, imported: ImportedModel, foreign: ForeignModel, path: pathlib.Path) -> None:

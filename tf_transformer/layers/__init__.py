@@ -12,6 +12,7 @@ from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.masks import causal_mask, combine_masks, padding_mask, segment_mask
 from tf_transformer.layers.multi_head_attention import MultiHeadAttention
 from tf_transformer.layers.position import PositionalEncoding
+from tf_transformer.layers.projection import Projection
 
 __all__ = [
     "Decoder",
@@ -21,6 +22,7 @@ __all__ = [
     "FeedForward",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "Projection",
     "SharedEmbedding",
     "blockwise_attention",
     "causal_mask",

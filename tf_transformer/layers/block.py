@@ -18,6 +18,7 @@ ARGUMENTS = (
     "norm_epsilon",
     "use_bias",
     "block_size",
+    "transposed_kernels",
 )
 
 
@@ -34,6 +35,7 @@ class Block(keras.layers.Layer):
         norm_epsilon: of the layer normalisation.
         use_bias: in the attention's projections.
         block_size: keys a block in blockwise attention; None: plain attention.
+        transposed_kernels: whether kernels are kept as (out, in), for decoding on CPUs; see `Projection`.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Block(keras.layers.Layer):
         norm_epsilon=1e-6,
         use_bias=True,
         block_size=None,
+        transposed_kernels=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -67,6 +70,7 @@ class Block(keras.layers.Layer):
         self.norm_epsilon = norm_epsilon
         self.use_bias = use_bias
         self.block_size = block_size
+        self.transposed_kernels = transposed_kernels
         self.supports_masking = True
 
     def block_arguments(self) -> dict:
@@ -117,6 +121,7 @@ class SublayersBlock(Block):
             self.use_bias,
             self.attention_dropout,
             self.block_size,
+            self.transposed_kernels,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -128,6 +133,7 @@ class SublayersBlock(Block):
             self.feed_forward_dim,
             self.activation,
             self.feed_forward_dropout,
+            self.transposed_kernels,
             dtype=self.dtype_policy,
             name="feed_forward",
         )

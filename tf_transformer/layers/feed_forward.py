@@ -2,6 +2,8 @@
 
 import keras
 
+from tf_transformer.layers.projection import Projection
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class FeedForward(keras.layers.Layer):
@@ -11,6 +13,7 @@ class FeedForward(keras.layers.Layer):
         inner_dim: width between the two maps (d_ff).
         activation: "relu" (the paper), "gelu" or "swish".
         dropout: applied after the activation; the paper states none.
+        transposed_kernels: whether the two maps keep their kernels as (out, in); see `Projection`.
 
     Call arguments:
         inputs: (B, T, D).
@@ -23,27 +26,29 @@ class FeedForward(keras.layers.Layer):
         TensorShape([2, 5, 512])
     """
 
-    def __init__(self, inner_dim, activation="relu", dropout=0.0, **kwargs):
+    def __init__(self, inner_dim, activation="relu", dropout=0.0, transposed_kernels=False, **kwargs):
         super().__init__(**kwargs)
         self.inner_dim = inner_dim
         self.activation = activation
         self.dropout = dropout
+        self.transposed_kernels = transposed_kernels
         self.supports_masking = True
 
     def build(self, input_shape):
-        dim = input_shape[-1]
-        self._inner = keras.layers.Dense(self.inner_dim, self.activation, dtype=self.dtype_policy, name="inner")
-        self._outer = keras.layers.Dense(dim, dtype=self.dtype_policy, name="outer")
+        arguments = {"transposed": self.transposed_kernels, "dtype": self.dtype_policy}
+        self.inner = Projection(self.inner_dim, **arguments, name="inner")
+        self.outer = Projection(input_shape[-1], **arguments, name="outer")
+        self.activate = keras.activations.get(self.activation)
         self._dropout = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name="dropout")
-        self._inner.build(input_shape)
-        self._outer.build((*input_shape[:-1], self.inner_dim))
+        self.inner.build(input_shape)
+        self.outer.build((*input_shape[:-1], self.inner_dim))
 
     def call(self, inputs, training=None):
-        return self._outer(self._dropout(self._inner(inputs), training=training))
+        return self.outer(self._dropout(self.activate(self.inner(inputs)), training=training))
 
     def compute_output_shape(self, input_shape):
         return input_shape
 
     def get_config(self):
-        config = {"inner_dim": self.inner_dim, "activation": self.activation, "dropout": self.dropout}
-        return super().get_config() | config
+        names = ("inner_dim", "activation", "dropout", "transposed_kernels")
+        return super().get_config() | {name: getattr(self, name) for name in names}

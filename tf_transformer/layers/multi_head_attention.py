@@ -6,6 +6,7 @@ from keras import ops
 from tf_transformer.layers.attention import scaled_dot_product_attention
 from tf_transformer.layers.blockwise_attention import blockwise_attention
 from tf_transformer.layers.masks import combine_masks, first_mask
+from tf_transformer.layers.projection import Projection
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -22,6 +23,7 @@ class MultiHeadAttention(keras.layers.Layer):
         use_bias: whether the four projections have a bias.
         dropout: of the attention weights; the paper states none.
         block_size: None, or the number of keys at a time for blockwise attention, which never holds all weights.
+        transposed_kernels: whether the projections keep their kernels as (out, in); see `Projection`.
 
     Call arguments:
         query: (B, T, D).
@@ -39,7 +41,17 @@ class MultiHeadAttention(keras.layers.Layer):
         TensorShape([2, 5, 512])
     """
 
-    def __init__(self, num_heads, key_dim, value_dim=None, use_bias=True, dropout=0.0, block_size=None, **kwargs):
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        use_bias=True,
+        dropout=0.0,
+        block_size=None,
+        transposed_kernels=False,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         for name, size in (("num_heads", num_heads), ("key_dim", key_dim), ("value_dim", value_dim or key_dim)):
             if size < 1:
@@ -55,6 +67,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.use_bias = use_bias
         self.dropout = dropout
         self.block_size = block_size
+        self.transposed_kernels = transposed_kernels
         self.supports_masking = True
 
     def build(self, query_shape, value_shape=None):
@@ -69,9 +82,9 @@ class MultiHeadAttention(keras.layers.Layer):
         self._dropout = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name="dropout")
 
     def _projection(self, name, width, input_shape):
-        dense = keras.layers.Dense(width, use_bias=self.use_bias, dtype=self.dtype_policy, name=name)
-        dense.build(input_shape)
-        return dense
+        layer = Projection(width, self.use_bias, self.transposed_kernels, dtype=self.dtype_policy, name=name)
+        layer.build(input_shape)
+        return layer
 
     def call(
         self,
@@ -158,7 +171,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self):
-        names = ("num_heads", "key_dim", "value_dim", "use_bias", "dropout", "block_size")
+        names = ("num_heads", "key_dim", "value_dim", "use_bias", "dropout", "block_size", "transposed_kernels")
         return super().get_config() | {name: getattr(self, name) for name in names}
 
 

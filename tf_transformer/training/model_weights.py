@@ -18,8 +18,13 @@ def named_variables(model) -> dict:
 
 
 def model_tensors(model) -> dict[str, np.ndarray]:
-    """The model's weights by name, as arrays."""
-    return {name: np.asarray(variable) for name, variable in named_variables(model).items()}
+    """The model's weights by name, as arrays; kernels are (in, out) however the model keeps them."""
+    return _turned(model, {name: np.asarray(variable) for name, variable in named_variables(model).items()})
+
+
+def assign_model(model, tensors: dict[str, np.ndarray], source: str) -> None:
+    """Gives a model the weights that `model_tensors` would give back; otherwise as `assign_tensors`."""
+    assign_tensors(named_variables(model), _turned(model, tensors), source)
 
 
 def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str) -> None:
@@ -44,6 +49,13 @@ def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str)
             )
     for name, variable in variables.items():
         variable.assign(tensors[name])
+
+
+def _turned(model, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The weights with kernels of the model's layout from (in, out), or back."""
+    if not getattr(model, "transposed_kernels", False):
+        return tensors
+    return {name: value.T if name.endswith("/kernel") else value for name, value in tensors.items()}
 
 
 def _some(names: list[str]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from tf_transformer.training import checkpoints
 from tf_transformer.training.adam import Adam
 from tf_transformer.training.counters import Counters
-from tf_transformer.training.model_weights import assign_tensors, model_tensors, named_variables
+from tf_transformer.training.model_weights import assign_model, assign_tensors, model_tensors, named_variables
 from tf_transformer.training.moving_average import MovingAverage
 
 
@@ -65,8 +65,7 @@ class RunState:
     def restore(self, path: str | os.PathLike) -> None:
         """Goes back to a checkpoint that `save` wrote, which is verified already."""
         info = checkpoints.read_info(path)
-        variables = named_variables(self.model)
-        assign_tensors(variables, checkpoints.load_model_tensors(path), str(path))
+        assign_model(self.model, checkpoints.load_model_tensors(path), str(path))
         assign_tensors(self._variables(), checkpoints.load_training_tensors(path), str(path))
         self.counters = Counters.from_dict(info["counters"])
         self.position = info["position"]
@@ -76,7 +75,7 @@ class RunState:
 
     def begin_with(self, path: str | os.PathLike) -> None:
         """Takes the weights of a checkpoint of the model alone; all else stays as at the beginning of a run."""
-        assign_tensors(named_variables(self.model), checkpoints.load_model_tensors(path), str(path))
+        assign_model(self.model, checkpoints.load_model_tensors(path), str(path))
         if self.average is not None:
             self.average.restart()
 
