@@ -171,7 +171,7 @@ def rounded_activations():
     project, step, logits = Projection.call, decoder_step._project, decoder_step.DecoderStep._logits
     Projection.call = lambda layer, x: project(layer, _rounded(x))
     decoder_step._project = lambda layer, x: step(layer, _rounded(x))
-    decoder_step.DecoderStep._logits = lambda decoder, x: logits(decoder, _rounded(x))
+    decoder_step.DecoderStep._logits = lambda decoder, x, beams: logits(decoder, _rounded(x), beams)
     try:
         yield
     finally:

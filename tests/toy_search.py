@@ -34,11 +34,11 @@ class ToyModel:
 
     def step(self, step, state):
         """Writes what each slot read at this position, then sums what each beam's ancestors read."""
-        beams, capacity = tf.shape(step.tokens)[1], tf.shape(state["cache"])[1]
+        capacity, slots = tf.shape(state["cache"])[1], tf.shape(state["cache"])[2]
         read = tf.gather(self.embedding, step.tokens) * tf.gather(self.positions, step.index)
         here = (tf.range(capacity) == step.index)[None, :, None, None]
         cache = tf.where(here, read[:, None], state["cache"])
-        visible = tf.one_hot(step.ancestors, beams) * tf.cast(tf.range(capacity) <= step.index, tf.float32)[:, None]
+        visible = tf.one_hot(step.ancestors, slots) * tf.cast(tf.range(capacity) <= step.index, tf.float32)[:, None]
         hidden = tf.tanh(tf.einsum("bkcs,bcsw->bkw", visible, cache) + state["context"][:, None])
         attention = tf.nn.softmax(hidden @ self.looks)
         logits = tf.ensure_shape(hidden @ self.output, [None, None, VOCAB])

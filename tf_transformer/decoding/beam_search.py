@@ -86,11 +86,12 @@ def _advance(step_fn, index, rows, state, options):
     beams = options.beam_size
     here = tf.range(tf.shape(histories["ids"])[2]) == index
     histories["ancestors"] = tf.where(here, tf.range(beams)[None, :, None], histories["ancestors"])
-    result = step_fn(Step(values["tokens"], index, histories["ancestors"]), state)
+    asked = tf.where(index == 0, 1, beams)  # before the first step the other beams are dead
+    result = step_fn(Step(values["tokens"][:, :asked], index, histories["ancestors"][:, :asked]), state)
     if options.coverage_penalty:
-        values["coverage"] += result.attention
-    log_probs, ids = best_continuations(result.logits, 2 * beams, index, values, histories["ids"], options)
-    log_probs = tf.maximum(values["log_probs"][..., None] + log_probs, DEAD)
+        values["coverage"] += tf.pad(result.attention, [[0, 0], [0, beams - asked], [0, 0]])
+    log_probs, ids = best_continuations(result.logits, 2 * beams, index, values, histories["ids"][:, :asked], options)
+    log_probs = tf.maximum(values["log_probs"][:, :asked, None] + log_probs, DEAD)
     log_probs, parents, tokens = _best(log_probs, ids, options)
     _finish(values, histories, log_probs, parents, tokens, here, index, options)
     _continue(values, histories, log_probs, parents, tokens, here, index, options)
@@ -99,9 +100,13 @@ def _advance(step_fn, index, rows, state, options):
 
 
 def _best(log_probs, ids, options):
-    """The best 2K continuations of all beams: (B, K, M), (B, K, M) -> log-probability, parent and id, (B, 2K) each."""
-    shape = tf.shape(ids)
-    batch, each = shape[0], shape[2]
+    """The best 2K continuations of all beams: (B, K, M), (B, K, M) -> log-probability, parent and id, (B, 2K) each.
+
+    Beams that were not asked are missing, and dead.
+    """
+    batch, asked, each = tf.unstack(tf.shape(ids))
+    missing = [[0, 0], [0, options.beam_size - asked], [0, 0]]
+    log_probs, ids = tf.pad(log_probs, missing, constant_values=DEAD), tf.pad(ids, missing)
     keys = log_probs
     if options.diversity:
         possible = tf.cast(log_probs > DEAD / 2, tf.float32)

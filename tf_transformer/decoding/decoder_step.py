@@ -59,18 +59,18 @@ class DecoderStep:
     def step(self, step: Step, state) -> StepResult:
         """Logits (B, K, V) of what follows each beam, and the state with this position written into it."""
         x = self._embed(step)
-        past = self._ancestry_bias(step)
+        past, places = self._ancestry_bias(step), self._places(step)
         source = tf.where(state["source_mask"], 0.0, MASKED)[:, None, None]  # (B, 1, 1, S)
         layers, weights = [], None
         for layer, cache in zip(self.model.decoder.layers, state["layers"]):
-            x, cache, weights = self._layer(layer, x, cache, step.index, past, source)
+            x, cache, weights = self._layer(layer, x, cache, places, past, source)
             layers.append(cache)
         if self.model.decoder.final_norm is not None:
             x = _normalize(self.model.decoder.final_norm, x)
         attention = None
         if self.with_attention:
             attention = tf.where(state["source_mask"][:, None], tf.reduce_mean(weights, axis=1), 1.0)
-        return StepResult(self._logits(x), state | {"layers": layers}, attention)
+        return StepResult(self._logits(x, tf.shape(step.tokens)[1]), state | {"layers": layers}, attention)
 
     def _embed(self, step):
         """The beams' last ids as vectors (B * K, D)."""
@@ -78,21 +78,28 @@ class DecoderStep:
         return tf.reshape(tf.cast(x, tf.float32), [-1, self.config.model_dim])
 
     def _ancestry_bias(self, step):
-        """What hides everything but a beam's own past: (B, 1, K, C * K), 0 or MASKED."""
-        capacity = tf.shape(step.ancestors)[2]
+        """What hides everything but a beam's own past: (B, 1, asked, C * K), 0 or MASKED."""
+        _, asked, capacity = tf.unstack(tf.shape(step.ancestors))
         past = (tf.range(capacity) <= step.index)[:, None]
-        visible = (step.ancestors[..., None] == tf.range(self.beams)) & past  # (B, K, C, K)
-        return tf.reshape(tf.where(visible, 0.0, MASKED), [-1, 1, self.beams, capacity * self.beams])
+        visible = (step.ancestors[..., None] == tf.range(self.beams)) & past  # (B, asked, C, K)
+        return tf.reshape(tf.where(visible, 0.0, MASKED), [-1, 1, asked, capacity * self.beams])
 
-    def _layer(self, layer, x, cache, index, past, source):
+    def _places(self, step):
+        """The rows of a cache (B, H, C, K) that this position is written to, in the order of (B, asked, H)."""
+        batch, asked, capacity = tf.unstack(tf.shape(step.ancestors))
+        heads = self.config.num_heads
+        first = ((tf.range(batch)[:, None] * heads + tf.range(heads)) * capacity + step.index) * self.beams
+        return tf.reshape(first[:, None] + tf.range(asked)[:, None], [-1])
+
+    def _layer(self, layer, x, cache, places, past, source):
         """One layer: (B * K, D), its cache -> (B * K, D), its cache, the weights on the source (B, H, K, S)."""
         attended, own = self._self_attention(
-            layer.causal_attention, _before(layer, x, "self_attention"), cache, index, past
+            layer.causal_attention, _before(layer, x, "self_attention"), cache, places, past
         )
         x = _after(layer, x, attended, "self_attention")
         query = _before(layer, x, "cross_attention")
         attended, weights = self._attend(
-            layer.memory_attention, query, cache["memory_keys"], cache["memory_values"], source
+            layer.memory_attention, query, cache["memory_keys"], cache["memory_values"], source, tf.shape(past)[2]
         )
         x = _after(layer, x, attended, "cross_attention")
         network = layer.feed_forward
@@ -100,35 +107,22 @@ class DecoderStep:
         transformed = _project(network.outer, inner)
         return _after(layer, x, transformed, "feed_forward"), cache | own, weights
 
-    def _self_attention(self, attention, x, cache, index, past):
+    def _self_attention(self, attention, x, cache, places, past):
         config, own, seen = self.config, {}, {}
         for name, projection, depth in (
             ("keys", attention.key, config.key_dim),
             ("values", attention.value, config.value_dim),
         ):
             new = tf.reshape(_project(projection, x), [-1, depth])
-            own[name] = self._write(cache[name], new, index)
+            own[name] = _write(cache[name], new, places)
             seen[name] = tf.reshape(own[name], [-1, config.num_heads, tf.shape(past)[3], depth])
-        attended, _ = self._attend(attention, x, seen["keys"], seen["values"], past)
+        attended, _ = self._attend(attention, x, seen["keys"], seen["values"], past, tf.shape(past)[2])
         return attended, own
 
-    def _write(self, cache, new, index):
-        """`cache` (B, H, C, K * d) with `new` (B * K * H, d) at position `index`, written in place.
-
-        `tf.tensor_scatter_nd_update` would copy the whole cache at each step. Nothing else may hold the cache.
-        """
-        shape = tf.shape(cache)
-        batch, heads, capacity = shape[0], self.config.num_heads, shape[2]
-        places = ((tf.range(batch)[:, None] * heads + tf.range(heads)) * capacity + index) * self.beams  # (B, H)
-        places = places[:, None] + tf.range(self.beams)[:, None]  # (B, K, H), the order of `new`
-        rows = tf.reshape(cache, [-1, new.shape[-1]])
-        written = tf.raw_ops.InplaceUpdate(x=rows, i=tf.reshape(places, [-1]), v=new)
-        return tf.reshape(written, shape)
-
-    def _attend(self, attention, x, keys, values, bias):
+    def _attend(self, attention, x, keys, values, bias, beams):
         """Attention of (B * K, D) to keys (B, H, N, d_k) and values (B, H, N, d_v): (B * K, D), (B, H, K, N)."""
         config = self.config
-        query = tf.reshape(_project(attention.query, x), [-1, self.beams, config.num_heads * config.key_dim])
+        query = tf.reshape(_project(attention.query, x), [-1, beams, config.num_heads * config.key_dim])
         query = self._heads(query * config.key_dim**-0.5, config.key_dim)
         weights = tf.nn.softmax(tf.matmul(query, keys, transpose_b=True) + bias)
         attended = _swap(tf.matmul(weights, values))
@@ -140,12 +134,21 @@ class DecoderStep:
         shape = tf.shape(x)
         return _swap(tf.reshape(x, [shape[0], shape[1], self.config.num_heads, depth]))
 
-    def _logits(self, x):
+    def _logits(self, x, beams):
         """(B * K, D) -> (B, K, V)."""
         logits = tf.matmul(x, _float(self.model.output_embedding.table), transpose_b=True)
         if self.model.output_bias is not None:
             logits = tf.nn.bias_add(logits, _float(self.model.output_bias))
-        return tf.reshape(logits, [-1, self.beams, self.config.decoder_vocab_size])
+        return tf.reshape(logits, [-1, beams, self.config.decoder_vocab_size])
+
+
+def _write(cache, new, places):
+    """`cache` (B, H, C, K * d), as rows of d, with `new` (N, d) at `places` (N,), written in place.
+
+    `tf.tensor_scatter_nd_update` would copy the whole cache at each step. Nothing else may hold the cache.
+    """
+    written = tf.raw_ops.InplaceUpdate(x=tf.reshape(cache, [-1, new.shape[-1]]), i=places, v=new)
+    return tf.reshape(written, tf.shape(cache))
 
 
 def _swap(x):

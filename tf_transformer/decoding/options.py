@@ -13,7 +13,8 @@ DEAD = -1e9
 class Step(NamedTuple):
     """What a step function is told.
 
-    tokens: (B, K) int32, the last id of each beam.
+    tokens: (B, K) int32, the last id of each beam. In the first step of a beam search there is one beam, START; K is
+        never known when the graph is built.
     index: scalar int32, the position these ids have in the decoder's input; 0 is START's.
     ancestors: (B, K, C) int32. Beam k continues what slot `ancestors[b, k, t]` held at position t. Entries behind
         `index` mean nothing. C grows while the search runs.
