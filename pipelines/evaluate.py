@@ -50,6 +50,10 @@ def run(args: argparse.Namespace) -> int:
     sources, references = _test_set(args)
     checkpoint = _resolve_checkpoint(args)
     model = load_text_model(args)
+    if args.target_language == model.target_language:
+        args.target_language = (
+            None  # as if it had not been given: a repeated command names it, and the record is the same
+        )
     identity = _identity(args, model, checkpoint)
     directory = _record_directory(args, identity)
     args.target_language = args.target_language or model.target_language
@@ -68,12 +72,14 @@ def _score_hypotheses(args: argparse.Namespace) -> int:
     """Scores translations that are there already, with no model."""
     if args.reference is None:
         raise ValueError("--hypotheses needs --reference FILE, the translations they are compared with.")
-    for name in ("workdir", "saved_model", "checkpoint", "data", "source", "name", "output"):
+    for name in ("workdir", "saved_model", "checkpoint", "data", "source", "name", "output", "beam_size", "alpha"):
         if getattr(args, name) is not None:
             raise ValueError(
                 f"--hypotheses are scored without a model, and nothing is kept: leave out --{name.replace('_', '-')}. "
                 "Where the model's language mattered, give it by --target-language."
             )
+    if args.settings:
+        raise ValueError("--hypotheses are scored without a model or a search: leave out --set.")
     from tf_transformer.evaluation import corpus_scores
 
     hypotheses, references = lines_of_files(args.hypotheses, args.reference)
@@ -173,9 +179,10 @@ def _commands(args: argparse.Namespace, identity: dict) -> list[list[str]]:
     """The words of the commands that repeat this, with the checkpoint by its name, and that only score again."""
     words = ["tf-transformer", "evaluate"]
     scoring = "target_language tokenize bootstrap"
-    files = [name for name in ("workdir", "saved_model", "data", "source", "reference") if vars(args)[name] is not None]
+    paths = ("workdir", "saved_model", "data", "source", "reference", "output")
+    files = [name for name in paths if vars(args)[name] is not None]
     absolute = {name: str(pathlib.Path(vars(args)[name]).resolve()) for name in files}
-    flags = f"workdir saved_model split data source reference beam_size alpha {scoring}"
+    flags = f"workdir saved_model split data source reference beam_size alpha name output {scoring}"
     again = [*words, "--hypotheses", "hypotheses.txt", "--reference", "reference.txt"]
     again += _words(vars(args), scoring)
     words += _words(dict(vars(args), split=None if args.source else args.split) | absolute, flags)

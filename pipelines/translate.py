@@ -39,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.chunk_lines is not None and args.chunk_lines < 1:
+        raise ValueError(f"--chunk-lines must be at least 1, not {args.chunk_lines}; 1 answers line by line.")
     _widen_beam(args)
     with quiet_broken_pipe(), open_input(args.input) as source, open_output(args.output) as target:
         _translate(load_text_model(args), source, target, args)

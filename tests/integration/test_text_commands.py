@@ -127,6 +127,11 @@ def test_search_flags_reach_the_search(workdir, tmp_path):
     assert translated(tmp_path, "\n".join(texts).encode(), *words).decode().splitlines() == greedy(texts)
 
 
+def test_chunks_of_no_lines_are_refused(workdir, capsys):
+    assert main(["translate", "--workdir", str(workdir.path), "--chunk-lines", "0"]) == 1
+    assert "--chunk-lines must be at least 1, not 0" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_missing_input_is_said_and_the_output_stays(workdir, tmp_path, capsys):
     target = tmp_path / "out.txt"
     target.write_text("old")
@@ -173,9 +178,12 @@ def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys, monke
     assert (config["decoding"]["beam_size"], config["decoding"]["alpha"]) == (2, 0.0)
     hypotheses = (record / "hypotheses.txt").read_text()
     repeat, rescore, _ = (line.split()[1:] for line in (record / "commands.txt").read_text().splitlines())
-    assert main([*repeat, "--name", "again"]) == 0
-    assert (workdir.evaluation / "again" / "hypotheses.txt").read_text() == hypotheses
-    assert capsys.readouterr().out == report
+    for words, place in ((repeat, record), ([*repeat, "--name", "again"], workdir.evaluation / "again")):
+        before = set(workdir.evaluation.iterdir()) | {place}
+        assert main(words) == 0
+        assert (place / "hypotheses.txt").read_text() == hypotheses
+        assert set(workdir.evaluation.iterdir()) == before  # and no record of another name
+        assert capsys.readouterr().out == report
     monkeypatch.chdir(record)
     assert main(rescore) == 0
     assert capsys.readouterr().out.splitlines() == report.splitlines()[:3]
@@ -235,8 +243,8 @@ def test_hypotheses_are_scored_without_a_model_and_flags_that_would_do_nothing_a
     words = ["evaluate", "--hypotheses", files[0], "--reference", files[1]]
     assert main([*words, "--bootstrap", "0"]) == 0
     assert capsys.readouterr().out.startswith("sacreBLEU ")
-    for flag in ("--workdir", "--output"):
-        assert main([*words, flag, str(tmp_path)]) == 1
+    for flag, value in (("--workdir", tmp_path), ("--output", tmp_path), ("--alpha", 1), ("--set", "decoding.alpha=1")):
+        assert main([*words, flag, str(value)]) == 1
         assert f"leave out {flag}" in " ".join(capsys.readouterr().err.split())
 
 
