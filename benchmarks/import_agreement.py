@@ -110,7 +110,7 @@ class Both:
         self.folder = next(folder.rglob("model.bin")).parent
         self.workdir = import_model(self.folder, scratch / "run")
         self.theirs = Theirs(self.folder, KINDS, threads)
-        self._model = self.workdir.load_model()
+        self._model = self.workdir.load_model(transposed_kernels=True)
 
     def translator(self, beam: int):
         """Our translator."""

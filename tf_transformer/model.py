@@ -38,7 +38,7 @@ class Transformer(keras.Model):
         TensorShape([1, 2, 100])
     """
 
-    def __init__(self, config: ModelConfig, transposed_kernels: bool = False, name="transformer", **kwargs):
+    def __init__(self, config: ModelConfig, name="transformer", *, transposed_kernels: bool = False, **kwargs):
         super().__init__(name=name, **kwargs)
         self.config = config
         self.transposed_kernels = transposed_kernels

@@ -101,14 +101,19 @@ class Workdir:
         checkpoints.verify_checkpoint(path)
         return path
 
-    def load_model(self, which: str | os.PathLike = "auto"):
-        """The Transformer of this directory with the weights of a checkpoint, its kernels as translating likes them."""
+    def load_model(self, which: str | os.PathLike = "auto", transposed_kernels: bool = False):
+        """The Transformer of this directory with the weights of a checkpoint.
+
+        Args:
+            which: as in `checkpoint`.
+            transposed_kernels: as in `Transformer`; for a model that only translates.
+        """
         from tf_transformer.model import Transformer
         from tf_transformer.training.model_weights import assign_model
 
         path = self.checkpoint(which)
         logger.info("Loading the weights of %s.", path)
-        model = Transformer(self.config.model, transposed_kernels=True)
+        model = Transformer(self.config.model, transposed_kernels=transposed_kernels)
         assign_model(model, checkpoints.load_model_tensors(path), str(path))
         return model
 

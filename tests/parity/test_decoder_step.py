@@ -38,7 +38,7 @@ BEAMS, LENGTH = 3, 6
 
 
 def random_model(transposed_kernels=False, **changes):
-    model = Transformer(ModelConfig(**(SMALL | changes)), transposed_kernels)
+    model = Transformer(ModelConfig(**(SMALL | changes)), transposed_kernels=transposed_kernels)
     random = np.random.RandomState(1)
     for variable in model.variables:
         variable.assign(variable + 0.3 * random.randn(*variable.shape))
@@ -47,7 +47,7 @@ def random_model(transposed_kernels=False, **changes):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_cached_is_uncached(variant):
-    """Beams change places at random; each must still see its own past and nothing else."""
+    """Beams change places at random; each must still see its own past and nothing else. The first step has one."""
     model, random = random_model(**VARIANTS[variant]), np.random.RandomState(2)
     source = random.randint(4, 23, (2, 7))
     source[1, 5:] = 0
@@ -61,13 +61,16 @@ def test_cached_is_uncached(variant):
             state = decoder.grow(state, tf.constant(index + 4))
         ancestors = np.concatenate([ancestors, np.tile(np.arange(BEAMS)[None, :, None], (2, 1, 1))], axis=2)
         room = np.pad(ancestors, [(0, 0), (0, 0), (0, index // 4 * 4 + 4 - index - 1)], constant_values=1)
-        step = Step(tf.constant(texts[:, :, -1], tf.int32), tf.constant(index), tf.constant(room, tf.int32))
+        asked = BEAMS if index else 1
+        tokens = tf.constant(texts[:, :asked, -1], tf.int32)
+        step = Step(tokens, tf.constant(index), tf.constant(room[:, :asked], tf.int32))
         logits, state, _ = decoder.step(step, state)
         expected = model.decode(
             tf.constant(texts.reshape(2 * BEAMS, -1)), tf.repeat(memory, BEAMS, axis=0), tf.repeat(mask, BEAMS, axis=0)
         )[:, -1]
-        np.testing.assert_allclose(logits, tf.reshape(expected, logits.shape), atol=2e-5, rtol=2e-5)
-        parents, tokens = random.randint(0, BEAMS, (2, BEAMS)), random.randint(4, 23, (2, BEAMS, 1))
+        expected = tf.reshape(expected, [2, BEAMS, -1])[:, :asked]
+        np.testing.assert_allclose(logits, expected, atol=2e-5, rtol=2e-5)
+        parents, tokens = random.randint(0, asked, (2, BEAMS)), random.randint(4, 23, (2, BEAMS, 1))
         texts = np.concatenate([np.take_along_axis(texts, parents[..., None], 1), tokens], axis=2)
         ancestors = np.take_along_axis(ancestors, parents[..., None], 1)
 

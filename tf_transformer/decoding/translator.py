@@ -53,7 +53,7 @@ class Translator(tf.Module):
 
         workdir = Workdir(path)
         config = dataclasses.replace(workdir.config.decoding, **decoding)
-        return cls(workdir.load_model(checkpoint), workdir.tokenizers, config)
+        return cls(workdir.load_model(checkpoint, transposed_kernels=True), workdir.tokenizers, config)
 
     def __call__(self, texts: Iterable[str | bytes], prefixes: Iterable[str | bytes] | None = None) -> list[str]:
         """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
@@ -99,8 +99,8 @@ class Translator(tf.Module):
     def nbest(self, text, prefix=None):
         """[N] string -> {"translations": [N, K], "scores": [N, K] float32, "truncated": [N] bool}.
 
-        Scores are log-probabilities, as `score` gives them. The order is that of the search, which divides them by
-        the length penalty first; so they need not fall from left to right.
+        Scores are log-probabilities of the ids, as `score` gives them for finished ones. The order is that of the
+        search, which divides them by the length penalty first; so they need not fall from left to right.
         """
         source, forced = self._read(text), self._read_prefix(prefix)
         found = self._search(source, text, prefix=forced)

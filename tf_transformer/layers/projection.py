@@ -8,9 +8,9 @@ from keras import ops
 class Projection(keras.layers.Layer):
     """A linear map of the last axis, as `keras.layers.Dense`, whose kernel may lie the other way round.
 
-    The numbers are the same. A search, which sends a few hundred rows at the most through each kernel, is faster with
-    transposed ones on a CPU without AVX-512: kernels whose rows are a power of two apart fall into the same places of
-    its caches. Training and long batches are not. Masks pass through.
+    The numbers are the same but for rounding. A search, which sends a few hundred rows at the most through each kernel,
+    is faster with transposed ones on a CPU without AVX-512: kernels whose rows are a power of two apart fall into the
+    same places of its caches. Training and long batches are not. Masks pass through.
 
     Args:
         units: width of the output.
