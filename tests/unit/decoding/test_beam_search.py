@@ -9,7 +9,6 @@ import toy_search
 from toy_search import END, SOURCE, START, WIDTH, ToyModel
 
 from tf_transformer.decoding.beam_search import beam_search
-from tf_transformer.decoding.greedy import greedy_search
 from tf_transformer.decoding.options import SearchOptions
 
 ROWS = 5
@@ -26,18 +25,18 @@ EVERY_OPTION = {
 }
 
 
-def run(model, max_lengths, options, rows=None, prefixes=None, search=beam_search):
+def run(model, max_lengths, options, rows=None, prefixes=None):
     rows = list(range(len(max_lengths))) if rows is None else rows
     prefix = tf.ragged.constant(prefixes, tf.int32).to_tensor(default_value=4) if prefixes else None
     lengths = tf.constant([len(prefix) for prefix in prefixes]) if prefixes else None
-    graph = graph_of(model, options, search, prefixes is not None)
+    graph = graph_of(model, options, prefixes is not None)
     state = model.state(rows)["context"]
     max_lengths = tf.constant(max_lengths, tf.int32)
     return graph(state, max_lengths, prefix, lengths) if prefixes else graph(state, max_lengths)
 
 
 @functools.lru_cache(maxsize=1)
-def graph_of(model, options, search, with_prefix):
+def graph_of(model, options, with_prefix):
     """One trace for any number of rows."""
     signature = [tf.TensorSpec([None, WIDTH]), tf.TensorSpec([None], tf.int32)]
     if with_prefix:
@@ -45,7 +44,7 @@ def graph_of(model, options, search, with_prefix):
 
     @tf.function(autograph=False, input_signature=signature)
     def graph(context, max_lengths, prefix=None, prefix_lengths=None):
-        return search(
+        return beam_search(
             model.step,
             model.state_of(context),
             tf.fill(tf.shape(max_lengths), START),
@@ -94,13 +93,30 @@ def test_a_narrow_beam_finds_what_the_definition_finds(name, beams):
         assert_same(found[row], expected[:beams])
 
 
+@pytest.mark.parametrize("wanted", [1, 3])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-def test_the_stop_guards_the_hypotheses_asked_for(alpha):
-    model, lengths = ToyModel(ROWS, seed=5), [21] * ROWS
-    found = rows_of(run(model, lengths, SearchOptions(END, beam_size=3, n_best=1, alpha=alpha)))
+def test_the_stop_guards_the_hypotheses_asked_for(alpha, wanted):
+    """With alpha 2 and so many rows, a stop that forgets how far the penalty can still fall is caught."""
+    rows, length = 60, 12
+    model = ToyModel(rows, seed=5)
+    found = rows_of(run(model, [length] * rows, SearchOptions(END, beam_size=3, n_best=wanted, alpha=alpha)))
     options = SearchOptions(END, beam_size=3, alpha=alpha)
-    for row in range(ROWS):
-        assert_same(found[row][:1], toy_search.plain_beam_search(model, row, 21, options)[:1])
+    for row in range(rows):
+        assert_same(found[row][:wanted], toy_search.plain_beam_search(model, row, length, options)[:wanted])
+
+
+def test_the_first_step_asks_one_beam_and_the_search_stops_early():
+    model, asked = ToyModel(1, seed=1), []
+    options = SearchOptions(END, beam_size=3, n_best=1)
+
+    def step(step, state):
+        asked.append(step.tokens.shape[1])
+        return model.step(step, state)
+
+    arguments = model.state(), tf.constant([START]), tf.constant([40]), options
+    beam_search(step, *arguments, grow=lambda state, capacity: model.grow(state, capacity, 3))
+    assert asked[0] == 1 and set(asked[1:]) <= {3}
+    assert 1 < len(asked) < 40
 
 
 @pytest.mark.parametrize("beams", [1, 3, 130])
@@ -117,11 +133,7 @@ def test_a_prefix_is_forced_and_counts(beams):
 def test_beam_1_is_greedy(name):
     model, lengths = ToyModel(ROWS, seed=2), [9, 1, 19, 0, 7]
     options = SearchOptions(END, beam_size=1, **EVERY_OPTION[name])
-    beam = run(model, lengths, options)
-    greedy = run(model, lengths, options, search=greedy_search)
-    for ours, theirs in zip(beam, greedy):
-        np.testing.assert_array_equal(ours, theirs)
-    for row, (length, found) in enumerate(zip(lengths, rows_of(greedy))):
+    for row, (length, found) in enumerate(zip(lengths, rows_of(run(model, lengths, options)))):
         assert_same(found, toy_search.plain_greedy(model, row, length, options))
 
 

@@ -74,6 +74,22 @@ def test_constraints_hold():
     assert found[END] == 0 and found[4] == 0 and found[0] > 0
 
 
+def test_a_prefix_is_forced():
+    model = ToyModel(2, seed=3)
+    options = SearchOptions(END, beam_size=3)
+    arguments = tf.fill([2], START), tf.constant([7, 7]), tf.constant([[1, 2], [3, 4]]), options, PLAIN
+    found = sample(
+        model.step,
+        model.state(),
+        *arguments,
+        grow=lambda state, capacity: model.grow(state, capacity, 3),
+        prefix=tf.constant([[4, 3], [3, 0]]),
+        prefix_lengths=tf.constant([2, 1]),
+    )
+    np.testing.assert_array_equal(found.ids[0, :, :2], [[4, 3]] * 3)
+    np.testing.assert_array_equal(found.ids[1, :, :1], [[3]] * 3)
+
+
 def test_a_path_on_which_nothing_is_allowed_ends_with_nothing():
     # Four ids that are not END, none twice, and END not before the sixth.
     found = draw(ToyModel(1, seed=3), [0], [[1, 2]], [9], min_length=6, no_repeat_ngram=1)

@@ -9,6 +9,7 @@ from toy_workdir import TOY, randomize, toy_sentences, toy_tokenizers
 
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import chunks
+from tf_transformer.decoding.sampling import SamplingOptions
 from tf_transformer.decoding.scoring import score_ids
 from tf_transformer.decoding.source_text import text_to_ids
 from tf_transformer.decoding.translator import Translator
@@ -209,11 +210,26 @@ def test_sampling_depends_on_seed_and_text_alone(model, tokenizers):
 def test_every_option_of_the_search_is_passed_on(model, tokenizers):
     config = dataclasses.replace(FEW, no_repeat_ngram=1, coverage_penalty=0.5, diversity=0.3, min_length=3)
     translator = Translator(model, tokenizers, config)
+    options = translator._options(None)
+    for name in ("beam_size", "alpha", "no_repeat_ngram", "coverage_penalty", "diversity", "min_length"):
+        assert getattr(options, name) == getattr(config, name)
     found = translator._search(translator._read(tf.constant(["a dog and a cat."])))
     for ids, length in zip(found.ids[0].numpy(), found.lengths[0].numpy()):
         words = list(ids[:length])
         assert length >= 4 and len(set(words)) == length
         assert not {0, 2} & set(words)
+
+
+def test_every_option_of_the_sampling_is_passed_on(model, tokenizers, monkeypatch):
+    told = []
+    monkeypatch.setattr("tf_transformer.decoding.translator.search_ids", lambda *arguments: told.append(arguments))
+    config = dataclasses.replace(FEW, sampling=True, temperature=0.7, top_k=5, top_p=0.9, seed=3)
+    translator = Translator(model, tokenizers, config)
+    texts = tf.constant(["a dog."])
+    translator._search(translator._read(texts), texts)
+    ((_, rows, _, sampling),) = told
+    assert sampling == SamplingOptions(temperature=0.7, top_k=5, top_p=0.9)
+    assert rows["seeds"][0, 0] == 3
 
 
 def test_wrong_arguments_are_named(translator, model, tokenizers):
