@@ -124,7 +124,7 @@ def compare(directory: str, args: argparse.Namespace) -> dict:
     speeds: dict[str, list[float]] = {"ours": [], "ours_side_by_side": []}
     for _ in range(args.rounds):
         speeds["ours"].append(ours(directory, args))
-        speeds["ours_side_by_side"].append(ours(directory, args, threads=os.cpu_count() or 1))
+        speeds["ours_side_by_side"].append(ours(directory, args, threads=_cores()))
         for name, speed in _peers(args).items():
             speeds.setdefault(name, []).append(speed)
         told = ", ".join(f"{name} {values[-1]:.1f}" for name, values in speeds.items())
@@ -135,6 +135,11 @@ def compare(directory: str, args: argparse.Namespace) -> dict:
             figures[f"ratio_{name}"] = _ratio(speeds["ours"], theirs)
             figures[f"side_by_side_ratio_{name}"] = _ratio(speeds["ours_side_by_side"], theirs)
     return figures
+
+
+def _cores() -> int:
+    """Those that this process may use, as `translate` counts them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _ratio(ours: list[float], theirs: list[float]) -> float:
