@@ -42,7 +42,8 @@ class Projection(keras.layers.Layer):
 
     def call(self, inputs):
         output = ops.matmul(inputs, ops.transpose(self.kernel) if self.transposed else self.kernel)
-        return output if self.bias is None else output + self.bias
+        # `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product and sums faster going back.
+        return output if self.bias is None else ops.add(output, self.bias)
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.units)
