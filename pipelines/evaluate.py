@@ -51,9 +51,7 @@ def run(args: argparse.Namespace) -> int:
     checkpoint = _resolve_checkpoint(args)
     model = load_text_model(args)
     if args.target_language == model.target_language:
-        args.target_language = (
-            None  # as if it had not been given: a repeated command names it, and the record is the same
-        )
+        args.target_language = None  # as if not given: a repeated command gives it, and its record is the same
     identity = _identity(args, model, checkpoint)
     directory = _record_directory(args, identity)
     args.target_language = args.target_language or model.target_language
