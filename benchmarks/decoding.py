@@ -64,8 +64,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
     os.environ.update(ENVIRONMENT)
     import tensorflow as tf
 
-    from tf_transformer.decoding.options import SearchOptions
-    from tf_transformer.decoding.search import search_ids
+    from tf_transformer.decoding import SearchOptions, search_ids
     from tf_transformer.model import Transformer
     from tf_transformer.presets import get_preset
 

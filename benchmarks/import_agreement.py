@@ -78,7 +78,7 @@ class Theirs:
         import ctranslate2
         import sentencepiece
 
-        from tf_transformer.importing.foreign_files import sentencepiece_files
+        from tf_transformer.importing import sentencepiece_files
 
         self._pieces = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_files(folder)[0])
         self._runtimes = {
@@ -100,8 +100,7 @@ class Both:
     """One model in CTranslate2, `theirs`, and imported into ours."""
 
     def __init__(self, model: pathlib.Path, scratch: pathlib.Path, threads: int):
-        from tf_transformer.importing.archive import unpack
-        from tf_transformer.importing.importer import import_model
+        from tf_transformer.importing import import_model, unpack
 
         folder = model
         if model.is_file():
@@ -116,7 +115,7 @@ class Both:
         """Our translator."""
         import dataclasses
 
-        from tf_transformer.decoding.translator import Translator
+        from tf_transformer.decoding import Translator
 
         decoding = dataclasses.replace(self.workdir.config.decoding, beam_size=beam, alpha=0.0)
         return Translator(self._model, self.workdir.tokenizers, decoding)
@@ -165,7 +164,7 @@ def rounded_activations():
     That is what CTranslate2 does where its weights are int8: each row is multiplied by 127 / max |x| and rounded. The
     weights of an imported int8 model are such numbers already.
     """
-    from tf_transformer.decoding import decoder_step
+    from tf_transformer.decoding import _decoder_step as decoder_step
     from tf_transformer.layers import Projection
 
     project, step, logits = Projection.call, decoder_step._project, decoder_step.DecoderStep._logits

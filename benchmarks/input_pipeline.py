@@ -21,10 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.synthetic_text import write_parallel_text
-from tf_transformer.data.batching import BatchOptions, BatchStream
-from tf_transformer.data.corpora import open_corpus
-from tf_transformer.data.prepare import PrepareOptions, prepare
-from tf_transformer.data.prepared import PreparedDataset
+from tf_transformer.data import BatchOptions, BatchStream, PreparedDataset, PrepareOptions, open_corpus, prepare
 
 
 def main() -> None:

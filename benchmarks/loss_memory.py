@@ -62,7 +62,7 @@ def measure(way: str, args: argparse.Namespace) -> dict[str, float]:
 
 
 def _ours(hidden, table, labels):
-    from tf_transformer.training.projected_loss import projected_loss
+    from tf_transformer.training import projected_loss
 
     result = projected_loss(hidden, table, labels, 1.0, label_smoothing=0.1)
     return result.sums.loss, result.hidden_gradient, result.table_gradient

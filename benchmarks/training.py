@@ -118,12 +118,8 @@ def training_step(size: dict[str, int], xla: bool):
 
     from tf_transformer.config import ModelConfig, TrainingConfig
     from tf_transformer.model import Transformer
-    from tf_transformer.training.adam import Adam
-    from tf_transformer.training.counters import Counters
-    from tf_transformer.training.gradients import BatchGradients
-    from tf_transformer.training.model_weights import named_variables
-    from tf_transformer.training.schedules import NoamSchedule
-    from tf_transformer.training.train_step import TrainStep
+    from tf_transformer.training import Adam, BatchGradients, Counters, NoamSchedule, TrainStep
+    from tf_transformer.workdir import named_variables
 
     depth = size["width"] // size["heads"]
     config = TrainingConfig(xla=xla)

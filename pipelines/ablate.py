@@ -44,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tf_transformer.ablation.rows import AblationOptions
-    from tf_transformer.ablation.run import Ablation
+    from tf_transformer.analysis.ablation import Ablation, AblationOptions
 
     options = AblationOptions(args.steps, args.scale, args.depth_scale, tuple(args.settings))
     ablation = Ablation(args.data, args.workdir, _rows(args.rows), options, args.split, args.command)

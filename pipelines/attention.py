@@ -11,7 +11,7 @@ import json
 import pathlib
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines.test_sets import lines_of_files, lines_of_split
+from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _maps(args, output: pathlib.Path, result: dict) -> None:
-    from tf_transformer.attention_maps.files import write_maps
-    from tf_transformer.attention_maps.maps import maps_of_workdir
+    from tf_transformer.analysis.attention import maps_of_workdir, write_maps
 
     maps = maps_of_workdir(args.workdir, args.text, args.target, args.checkpoint)
     result |= {"source": maps.source, "target": maps.predicted}
@@ -63,8 +62,7 @@ def _maps(args, output: pathlib.Path, result: dict) -> None:
 
 
 def _positions(args, output: pathlib.Path, result: dict) -> None:
-    from tf_transformer.attention_maps.files import write_figure
-    from tf_transformer.attention_maps.positions import positions_figure, positions_of_model
+    from tf_transformer.analysis.attention import positions_figure, positions_of_model, write_figure
     from tf_transformer.workdir import Workdir
 
     workdir = Workdir(args.workdir)
@@ -74,9 +72,7 @@ def _positions(args, output: pathlib.Path, result: dict) -> None:
 
 
 def _summary(args, output: pathlib.Path, result: dict) -> None:
-    from tf_transformer.attention_maps.files import write_summary
-    from tf_transformer.attention_maps.summary import summarise_heads
-    from tf_transformer.attention_maps.summary_table import summary_rows, summary_text
+    from tf_transformer.analysis.attention import summarise_heads, summary_rows, summary_text, write_summary
     from tf_transformer.workdir import Workdir
 
     workdir = Workdir(args.workdir)

@@ -11,9 +11,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tf_transformer.training.averaging import average_last
-    from tf_transformer.training.checkpoints import read_info
+    from tf_transformer.training import average_last
     from tf_transformer.workdir import Workdir
+    from tf_transformer.workdir.checkpoints import read_info
 
     path = average_last(Workdir(args.workdir), args.last)
     steps = ", ".join(str(step) for step in read_info(path)["averaged_steps"])

@@ -13,7 +13,7 @@ import shlex
 import sys
 import textwrap
 
-from tf_transformer.version import __version__
+from tf_transformer._version import __version__
 
 VERBS = {
     "demo": "the whole walk on the built-in phrasebook, in minutes",

@@ -71,8 +71,8 @@ def _announce(number: int, total: int, title: str, command: str) -> None:
 
 def _is_exported(workdir: pathlib.Path, base: pathlib.Path) -> bool:
     """Whether the newest version of the export is of the checkpoint that an export would take now."""
-    from tf_transformer.training.checkpoints import read_info
     from tf_transformer.workdir import Workdir
+    from tf_transformer.workdir.checkpoints import read_info
 
     versions = _versions(base)
     if not versions:
@@ -87,8 +87,8 @@ def _versions(base: pathlib.Path) -> list[pathlib.Path]:
 
 def _unseen_sentences(data: pathlib.Path) -> tuple[list[str], list[str]]:
     """Sources that are not in train, and their references: one phrase held out by name, others from the test set."""
-    from tf_transformer.data.phrasebook.corpus import HELD_OUT
-    from tf_transformer.data.prepared import PreparedDataset
+    from tf_transformer.data import PreparedDataset
+    from tf_transformer.data.corpora.phrasebook.corpus import HELD_OUT
 
     pairs = list(zip(*PreparedDataset(data).lines("test")))
     chosen = dict([*HELD_OUT, *pairs[:: max(1, len(pairs) // UNSEEN)]])
@@ -96,8 +96,8 @@ def _unseen_sentences(data: pathlib.Path) -> tuple[list[str], list[str]]:
 
 
 def _ask_over_http(base: pathlib.Path, source: str) -> None:
-    from tf_transformer.export.client import Client
-    from tf_transformer.export.server_thread import server_in_thread
+    from tf_transformer.export.serving import server_in_thread
+    from tf_transformer.export.serving.client import Client
 
     with server_in_thread(base) as server:
         url = f"http://127.0.0.1:{server.port}/v1/models/{server.name}"
@@ -108,7 +108,7 @@ def _ask_over_http(base: pathlib.Path, source: str) -> None:
 
 
 def _translate(workdir: pathlib.Path, sources: list[str], references: list[str]) -> None:
-    from tf_transformer.decoding.translator import Translator
+    from tf_transformer.decoding import Translator
 
     for source, reference, translation in zip(sources, references, Translator.from_workdir(workdir)(sources)):
         verdict = "as the phrasebook has it" if translation == reference else f"the phrasebook has: {reference}"

@@ -15,13 +15,13 @@ import logging
 import pathlib
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines.model_arguments import (
+from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
     add_model_arguments,
     decoding_config,
     load_text_model,
 )
-from tf_transformer.pipelines.test_sets import lines_of_files, lines_of_split
+from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.hypotheses is not None:
         return _score_hypotheses(args)
-    from tf_transformer.evaluation.record import check_replaceable, write_record
+    from tf_transformer.evaluation import check_replaceable, write_record
 
     sources, references = _test_set(args)
     checkpoint = _resolve_checkpoint(args)
@@ -97,8 +97,8 @@ def _test_set(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 
 def _evaluate(args: argparse.Namespace, model, sources: list[str], references: list[str]):
-    from tf_transformer.data.progress import Progress
-    from tf_transformer.evaluation.evaluation import evaluate
+    from tf_transformer._progress import Progress
+    from tf_transformer.evaluation import evaluate
 
     with Progress("translating", len(sources), "lines") as progress:
         return evaluate(
@@ -119,8 +119,8 @@ def _resolve_checkpoint(args: argparse.Namespace) -> dict | None:
     """
     if args.saved_model is not None or args.workdir is None:
         return None
-    from tf_transformer.training.checkpoints import read_info
     from tf_transformer.workdir import Workdir
+    from tf_transformer.workdir.checkpoints import read_info
 
     workdir = Workdir(args.workdir)
     path = workdir.checkpoint(args.checkpoint or "auto")
@@ -146,7 +146,7 @@ def _test_set_name(args: argparse.Namespace) -> str:
 
 
 def _record_directory(args: argparse.Namespace, identity: dict) -> pathlib.Path | None:
-    from tf_transformer.evaluation.record import record_name
+    from tf_transformer.evaluation import record_name
 
     if args.output is not None:
         return pathlib.Path(args.output)

@@ -10,7 +10,7 @@ With --format ctranslate2 the output is a directory for CTranslate2 instead, whi
 import argparse
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines.model_arguments import add_decoding_arguments, decoding_settings
+from tf_transformer.pipelines._model_arguments import add_decoding_arguments, decoding_settings
 
 _SEARCH = {
     "max_source_length": "tokens of a source; longer ones are cut and flagged",
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _export_saved_model(args: argparse.Namespace, settings: list[str]):
-    from tf_transformer.export.saved_model import export_saved_model
+    from tf_transformer.export import export_saved_model
     from tf_transformer.workdir import Workdir
 
     workdir = Workdir(args.workdir)
@@ -61,7 +61,7 @@ def _export_saved_model(args: argparse.Namespace, settings: list[str]):
 
 
 def _export_ctranslate2(args: argparse.Namespace, settings: list[str]):
-    from tf_transformer.export.ctranslate2 import export_ctranslate2
+    from tf_transformer.export import export_ctranslate2
 
     if settings:
         raise ValueError(

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tf_transformer.importing.importer import import_model
+    from tf_transformer.importing import import_model
 
     workdir = import_model(
         args.path,

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tf_transformer.export.inspect import NotASavedModel, inspect_saved_model
+    from tf_transformer.export.inspection import NotASavedModel, inspect_saved_model
 
     try:
         report = inspect_saved_model(args.saved_model)

@@ -54,9 +54,8 @@ def _add_cleaning(group) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tf_transformer.data.corpora import open_corpus
-    from tf_transformer.data.prepare import PrepareOptions, prepare
-    from tf_transformer.text.tokenizer import load_tokenizers
+    from tf_transformer.data import PrepareOptions, open_corpus, prepare
+    from tf_transformer.text import load_tokenizers
 
     options = PrepareOptions(
         vocab_size=args.vocab_size,

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines.model_arguments import add_model_arguments, load_text_model
-from tf_transformer.pipelines.text_streams import open_input, open_output, quiet_broken_pipe
+from tf_transformer.pipelines._model_arguments import add_model_arguments, load_text_model
+from tf_transformer.pipelines._text_io import open_input, open_output, quiet_broken_pipe
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class _Totals:
     cut: list[int] = dataclasses.field(default_factory=list)
 
     def add(self, found: list) -> None:
-        from tf_transformer.decoding.translation import count_truncated
+        from tf_transformer.decoding import count_truncated
 
         self.log_prob += sum(pair.log_prob for pair in found)
         self.tokens += sum(pair.tokens for pair in found)
@@ -71,8 +71,8 @@ class _Totals:
 
 def _score(args: argparse.Namespace, model, output: BinaryIO) -> _Totals:
     """Writes the scores, and returns their sums."""
-    from tf_transformer.decoding.line_translation import CHUNK_BYTES, CHUNK_LINES
-    from tf_transformer.text.lines import chunks
+    from tf_transformer.decoding import CHUNK_BYTES, CHUNK_LINES
+    from tf_transformer.text import chunks
 
     totals, scores = _Totals(), []
     for chunk in chunks(_pairs(args), CHUNK_LINES, CHUNK_BYTES):
@@ -89,8 +89,7 @@ def _score(args: argparse.Namespace, model, output: BinaryIO) -> _Totals:
 
 
 def _score_chunk(model, chunk: list[bytes]) -> list:
-    from tf_transformer.decoding.length_batches import in_batches
-    from tf_transformer.decoding.side_by_side import batches_at_a_time
+    from tf_transformer.decoding import batches_at_a_time, in_batches
 
     sides = [line.partition(b"\t") for line in chunk]
     columns = [source for source, _, _ in sides], [target for _, _, target in sides]
@@ -102,7 +101,7 @@ def _pairs(args: argparse.Namespace) -> Iterator[bytes]:
     if args.source is None:
         yield from _table(args.input)
         return
-    from tf_transformer.text.lines import read_lines
+    from tf_transformer.text import read_lines
 
     with open(args.source, "rb") as source, open(args.target, "rb") as target:
         sides = read_lines(source), read_lines(target)
@@ -118,7 +117,7 @@ def _pairs(args: argparse.Namespace) -> Iterator[bytes]:
 
 
 def _table(path: str | None) -> Iterator[bytes]:
-    from tf_transformer.text.lines import MAX_LINE_BYTES, read_lines
+    from tf_transformer.text import MAX_LINE_BYTES, read_lines
 
     with open_input(path) as stream:
         for number, line in enumerate(read_lines(stream), start=1):
@@ -146,7 +145,7 @@ def _truncation(totals: _Totals) -> str:
 
 
 def _json(totals: _Totals, scores: list[tuple[float, int]]) -> str:
-    from tf_transformer.evaluation.scores import finite, perplexity
+    from tf_transformer.evaluation import finite, perplexity
 
     values = {
         "total": finite(totals.log_prob),

@@ -59,8 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import asyncio
 
-    from tf_transformer.export.batching import BatchingOptions
-    from tf_transformer.export.server import ServerOptions, serve
+    from tf_transformer.export.serving import BatchingOptions, ServerOptions, serve
 
     batching = BatchingOptions(
         max_batch_size=1 if args.no_batching else args.max_batch_size,

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from tf_transformer.pipelines import cli
-from tf_transformer.training.worker_watch import LOST_WORKER
+from tf_transformer.training import LOST_WORKER
 
 STOPPED = 75
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tf_transformer.training.run import LostWorkerError, train
+    from tf_transformer.training import LostWorkerError, train
 
     try:
         result = train(

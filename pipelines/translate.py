@@ -11,13 +11,13 @@ import logging
 from typing import BinaryIO
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines.model_arguments import (
+from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
     add_model_arguments,
     add_sampling_arguments,
     load_text_model,
 )
-from tf_transformer.pipelines.text_streams import open_input, open_output, quiet_broken_pipe
+from tf_transformer.pipelines._text_io import open_input, open_output, quiet_broken_pipe
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespace) -> None:
-    from tf_transformer.data.progress import Progress
-    from tf_transformer.decoding.line_translation import CHUNK_LINES, LineTranslation
-    from tf_transformer.text.lines import read_lines
+    from tf_transformer._progress import Progress
+    from tf_transformer.decoding import CHUNK_LINES, LineTranslation
+    from tf_transformer.text import read_lines
 
     chunk_lines = args.chunk_lines or (1 if source.isatty() else CHUNK_LINES)
     with Progress("translating", None, "lines") as progress:
@@ -74,7 +74,7 @@ def _widen_beam(args: argparse.Namespace) -> None:
     if args.n_best < 1:
         raise ValueError(f"--n-best must be at least 1, not {args.n_best}.")
     if args.saved_model is None and args.workdir is not None and args.beam_size is None:
-        from tf_transformer.pipelines.model_arguments import decoding_config
+        from tf_transformer.pipelines._model_arguments import decoding_config
 
         args.beam_size = max(args.n_best, decoding_config(args).beam_size)
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import ctranslate2
 
-from tf_transformer.decoding.translator import Translator
-from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.workdir import Workdir
+from tf_transformer.decoding._translator import Translator
+from tf_transformer.export._ctranslate2 import export_ctranslate2
+from tf_transformer.workdir._workdir import Workdir
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import tempfile
 from toy_workdir import TOY, toy_workdir
 
 from tf_transformer.pipelines import cli
-from tf_transformer.workdir import Workdir
+from tf_transformer.workdir._workdir import Workdir
 
 SMALL = dataclasses.replace(TOY, num_layers=1, num_decoder_layers=1)
 SEARCH = {"max_source_length": 13, "max_extra_length": 5}

@@ -10,9 +10,9 @@ import yaml
 from toy_workdir import randomize, toy_tokenizers
 
 from tf_transformer.config import ModelConfig
-from tf_transformer.importing.row_order import NEVER
+from tf_transformer.importing._external_model import NEVER
 from tf_transformer.model import Transformer
-from tf_transformer.training.model_weights import assign_tensors, model_tensors, named_variables
+from tf_transformer.workdir._weights import assign_tensors, model_tensors, named_variables
 
 PAD, UNKNOWN, START, END = range(4)
 TOY_MARIAN = ModelConfig(

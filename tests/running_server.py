@@ -7,8 +7,7 @@ import random
 import threading
 import time
 
-from tf_transformer.export.server import ModelServer, ServerOptions
-from tf_transformer.export.server_thread import server_in_thread
+from tf_transformer.export.serving._server import ModelServer, ServerOptions, server_in_thread
 
 
 class Connection:

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from tf_transformer.attention_maps.maps import AttentionMaps
+from tf_transformer.analysis.attention._maps import AttentionMaps
 from tf_transformer.config import ModelConfig
 
 SENTENCES = [
@@ -17,7 +17,7 @@ SENTENCES = [
 
 @functools.cache
 def toy_tokenizers():
-    from tf_transformer.text.tokenizer import TokenizerPair, train_tokenizer
+    from tf_transformer.text._tokenizer import TokenizerPair, train_tokenizer
 
     return TokenizerPair.of(train_tokenizer(SENTENCES, 149))
 

@@ -10,7 +10,7 @@ import pathlib
 
 import tensorflow as tf
 
-from tf_transformer.export import publishing
+from tf_transformer.export import _publishing as publishing
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 SOURCE = tf.TensorSpec([None], tf.string, name="source")

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.decoding.options import StepResult
+from tf_transformer.decoding._options import StepResult
 
 VOCAB, END, START, SOURCE, WIDTH = 5, 1, 2, 3, 7
 

@@ -6,9 +6,9 @@ import tensorflow as tf
 from toy_workdir import toy_sentences
 
 from tf_transformer.model import Transformer
-from tf_transformer.training.checkpoints import save_checkpoint
-from tf_transformer.training.model_weights import model_tensors
-from tf_transformer.workdir import Workdir
+from tf_transformer.workdir._weights import model_tensors
+from tf_transformer.workdir._workdir import Workdir
+from tf_transformer.workdir.checkpoints import save_checkpoint
 
 
 def padded(rows: list[list[int]]) -> np.ndarray:

@@ -8,10 +8,10 @@ import numpy as np
 
 from tf_transformer.config import Config, DecodingConfig, ModelConfig
 from tf_transformer.model import Transformer
-from tf_transformer.text.tokenizer import TokenizerPair, train_tokenizer
-from tf_transformer.training.checkpoints import save_checkpoint
-from tf_transformer.training.model_weights import model_tensors
-from tf_transformer.workdir import Workdir
+from tf_transformer.text._tokenizer import TokenizerPair, train_tokenizer
+from tf_transformer.workdir._weights import model_tensors
+from tf_transformer.workdir._workdir import Workdir
+from tf_transformer.workdir.checkpoints import save_checkpoint
 
 # Primes wherever a transposed axis could hide; key and value widths differ, and neither is model_dim / num_heads.
 TOY = ModelConfig(

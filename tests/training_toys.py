@@ -7,13 +7,11 @@ import tensorflow as tf
 
 from tf_transformer.config import ModelConfig, TrainingConfig
 from tf_transformer.model import Transformer
-from tf_transformer.training.adam import Adam
-from tf_transformer.training.counters import Counters
-from tf_transformer.training.gradients import BatchGradients
-from tf_transformer.training.model_weights import model_tensors, named_variables
-from tf_transformer.training.moving_average import MovingAverage
-from tf_transformer.training.schedules import NoamSchedule
-from tf_transformer.training.train_step import TrainStep
+from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._optimizer import Adam, MovingAverage
+from tf_transformer.training._schedules import NoamSchedule
+from tf_transformer.training._train_step import Counters, TrainStep
+from tf_transformer.workdir._weights import model_tensors, named_variables
 
 VOCABULARY = 23
 MODEL = ModelConfig(

@@ -1,36 +1,15 @@
 """The Transformer of "Attention Is All You Need" for TensorFlow and Keras 3.
 
-The names below are loaded when they are first used, so that importing the package (for the command line's
-help, or for the HTTP client, which needs no TensorFlow) costs nothing.
+The public names are listed in `__init__.pyi` and loaded on first use, so that importing the package (for the help of
+the command line, or for the HTTP client, which needs no TensorFlow) is fast. The serialisable Keras classes are
+registered as soon as Keras is imported: after `import tf_transformer`, `keras.saving.load_model` finds them.
 """
 
-import importlib
+import lazy_loader as _lazy
 
-from tf_transformer.version import __version__
+from tf_transformer import _registration
+from tf_transformer._version import __version__ as __version__
 
-_HOMES = {
-    "Config": "tf_transformer.config",
-    "DecodingConfig": "tf_transformer.config",
-    "ModelConfig": "tf_transformer.config",
-    "TrainingConfig": "tf_transformer.config",
-    "get_preset": "tf_transformer.presets",
-    "Transformer": "tf_transformer.model",
-    "Translator": "tf_transformer.decoding.translator",
-    "NoamSchedule": "tf_transformer.training.schedules",
-    "LabelSmoothedCrossEntropy": "tf_transformer.training.losses",
-    "Workdir": "tf_transformer.workdir",
-}
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
 
-__all__ = ["__version__", "layers", *sorted(_HOMES)]
-
-
-def __getattr__(name):
-    if name == "layers":
-        return importlib.import_module("tf_transformer.layers")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tf_transformer' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__():
-    return sorted([*globals(), *__all__])
+_registration.register_with_keras()

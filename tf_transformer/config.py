@@ -5,7 +5,7 @@ import json
 import pathlib
 from typing import Any, ClassVar, Literal
 
-from tf_transformer.typed_fields import ConfigError, TypedFields
+from tf_transformer._typed_fields import ConfigError, TypedFields
 
 # What a work directory's config.json tells about a run beside its configuration.
 _SURROUNDINGS = ("versions", "devices")

@@ -6,8 +6,15 @@ import keras
 from keras import ops
 
 from tf_transformer.config import ModelConfig
-from tf_transformer.layers import Decoder, Encoder, PositionalEncoding, SharedEmbedding, padding_mask, segment_mask
-from tf_transformer.layers.block import ARGUMENTS
+from tf_transformer.layers import (
+    ARGUMENTS,
+    Decoder,
+    Encoder,
+    PositionalEncoding,
+    SharedEmbedding,
+    padding_mask,
+    segment_mask,
+)
 from tf_transformer.presets import get_preset
 
 

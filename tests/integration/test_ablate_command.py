@@ -6,11 +6,11 @@ import signal
 import pytest
 from toy_workdir import toy_sentences
 
-from tf_transformer.ablation.rows import AblationOptions
-from tf_transformer.ablation.run import Ablation
+from tf_transformer.analysis.ablation._rows import AblationOptions
+from tf_transformer.analysis.ablation._run import Ablation
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training.resuming import ChangedRunError
-from tf_transformer.training.run import TrainingResult, train
+from tf_transformer.training._run import TrainingResult, train
+from tf_transformer.training._run_state import ChangedRunError
 
 OPTIONS = AblationOptions(
     steps=3,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from toy_workdir import toy_sentences, toy_workdir
 
-from tf_transformer.attention_maps.maps import AttentionMaps
-from tf_transformer.decoding.translator import Translator
+from tf_transformer.analysis.attention._maps import AttentionMaps
+from tf_transformer.decoding._translator import Translator
 from tf_transformer.pipelines.cli import main
 
 

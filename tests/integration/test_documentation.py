@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from tf_transformer.export.server_thread import server_in_thread
+from tf_transformer.export.serving._server import server_in_thread
 from tf_transformer.pipelines import cli
 from tf_transformer.presets import get_preset
 

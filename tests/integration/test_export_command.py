@@ -15,20 +15,22 @@ from exported_toy import BEAMS, N_BEST, SMALL, exported_toy
 from toy_workdir import randomize, toy_sentences, toy_tokenizers
 
 from tf_transformer.config import Config, DecodingConfig
-from tf_transformer.decoding.translator import Translator
-from tf_transformer.export import publishing, saved_model, verify
-from tf_transformer.export.candidate import Candidate
-from tf_transformer.export.inspect import inspect_saved_model
-from tf_transformer.export.saved_model import export_saved_model
-from tf_transformer.export.verify import ExportRefused, answer
-from tf_transformer.export.warmup_replay import read_warmup_requests
+from tf_transformer.decoding._translator import Translator
+from tf_transformer.export import _publishing as publishing
+from tf_transformer.export import _saved_model as saved_model
+from tf_transformer.export import _verify as verify
+from tf_transformer.export._candidate import Candidate
+from tf_transformer.export._saved_model import export_saved_model
+from tf_transformer.export._serving_assets import read_warmup_requests
+from tf_transformer.export._verify import ExportRefused, answer
+from tf_transformer.export.inspection._inspect import inspect_saved_model
 from tf_transformer.model import Transformer
 from tf_transformer.pipelines import cli
-from tf_transformer.text.id_map import IdMap
-from tf_transformer.text.tokenizer import Tokenizer, TokenizerPair
-from tf_transformer.training import checkpoints
-from tf_transformer.training.model_weights import model_tensors
-from tf_transformer.workdir import Workdir
+from tf_transformer.text._subwords import IdMap
+from tf_transformer.text._tokenizer import Tokenizer, TokenizerPair
+from tf_transformer.workdir import checkpoints
+from tf_transformer.workdir._weights import model_tensors
+from tf_transformer.workdir._workdir import Workdir
 
 
 @pytest.fixture(scope="module")

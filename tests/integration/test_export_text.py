@@ -4,8 +4,8 @@ import pytest
 from exported_toy import N_BEST, SEARCH, exported_toy
 from toy_workdir import toy_sentences
 
-from tf_transformer.export.trial_rows import NASTY, long_rows
-from tf_transformer.export.verify import answers_of_clean_process
+from tf_transformer.export._trial_rows import NASTY, long_rows
+from tf_transformer.export._verify import answers_of_clean_process
 
 LIMIT = SEARCH["max_source_length"]
 LONGEST = LIMIT + SEARCH["max_extra_length"]

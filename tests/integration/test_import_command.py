@@ -8,8 +8,8 @@ from foreign_toys import huggingface_toy, marian_toy
 from toy_workdir import toy_sentences
 
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training.checkpoints import load_model_tensors, load_training_tensors
-from tf_transformer.workdir import Workdir
+from tf_transformer.workdir._workdir import Workdir
+from tf_transformer.workdir.checkpoints import load_model_tensors, load_training_tensors
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from toy_data import start_training, toy_config, toy_data
 
-from tf_transformer.training import checkpoints
-from tf_transformer.training.run import train
+from tf_transformer.training._run import train
+from tf_transformer.workdir import checkpoints
 
 pytestmark = pytest.mark.slow
 

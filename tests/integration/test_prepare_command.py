@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tf_transformer.data.prepared import PreparedDataset
+from tf_transformer.data._prepared import PreparedDataset
 from tf_transformer.pipelines import cli
 
 
@@ -59,7 +59,7 @@ def test_a_tsv_and_a_source_at_once_are_refused(files, capsys):
 
 
 def test_workers_do_without_tensorflow():
-    code = "import sys, tf_transformer.data.encoding; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, tf_transformer.data.preparation._encoding; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, check=False).returncode == 0
 
 

@@ -15,7 +15,7 @@ from running_server import Connection, running_server
 from tensorflow.python.eager import context
 from toy_saved_model import write_toy
 
-from tf_transformer.export.served_model import BadModel
+from tf_transformer.export.serving._models import BadModel
 from tf_transformer.pipelines import cli
 
 SLOW_TURNS = 30_000

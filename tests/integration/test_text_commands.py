@@ -11,13 +11,12 @@ import pytest
 import tensorflow as tf
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
-from tf_transformer.decoding.translation import PairScore, Translation
-from tf_transformer.decoding.translator import Translator
-from tf_transformer.export.signatures import trace_signatures
+from tf_transformer.decoding._translator import PairScore, Translation, Translator
+from tf_transformer.export._signatures import trace_signatures
 from tf_transformer.pipelines import evaluate
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training.checkpoints import load_model_tensors, save_checkpoint
-from tf_transformer.workdir import Workdir
+from tf_transformer.workdir._workdir import Workdir
+from tf_transformer.workdir.checkpoints import load_model_tensors, save_checkpoint
 
 AWKWARD = [
     b"the dog sees the cat.\r",

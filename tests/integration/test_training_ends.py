@@ -7,8 +7,8 @@ import pytest
 from toy_data import toy_data, train_command
 
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training import checkpoints
-from tf_transformer.training.batch_groups import BatchGroups
+from tf_transformer.training._batch_groups import BatchGroups
+from tf_transformer.workdir import checkpoints
 
 
 @pytest.fixture(scope="module")

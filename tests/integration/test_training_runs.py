@@ -12,17 +12,18 @@ import pytest
 from toy_data import start_training, toy_config, toy_data, train_command
 
 from tf_transformer.config import Config
-from tf_transformer.data.prepared import PreparedDataset
+from tf_transformer.data._prepared import PreparedDataset
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training import checkpoints, preflight, run
-from tf_transformer.training.batch_groups import BatchGroups
-from tf_transformer.training.resuming import ChangedRunError
-from tf_transformer.training.run import train
-from tf_transformer.training.run_lock import RunLock
-from tf_transformer.training.run_log import read_log
-from tf_transformer.training.strategies import Worker
-from tf_transformer.training.worker_watch import LOST_WORKER
-from tf_transformer.workdir import Workdir
+from tf_transformer.training import _preflight as preflight
+from tf_transformer.training import _run as run
+from tf_transformer.training._batch_groups import BatchGroups
+from tf_transformer.training._process import LOST_WORKER, RunLock
+from tf_transformer.training._reporting import read_log
+from tf_transformer.training._run import train
+from tf_transformer.training._run_state import ChangedRunError
+from tf_transformer.training._strategies import Worker
+from tf_transformer.workdir import checkpoints
+from tf_transformer.workdir._workdir import Workdir
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +269,7 @@ def test_out_of_memory_shows_at_once_and_comes_with_advice(data, tmp_path, monke
     def exhausted(*_):
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
-    monkeypatch.setattr("tf_transformer.training.train_step.TrainStep.__call__", exhausted)
+    monkeypatch.setattr("tf_transformer.training._train_step.TrainStep.__call__", exhausted)
     with pytest.raises(preflight.OutOfMemoryError, match=r"does not fit .*training.accumulation_steps=2"):
         train(data, tmp_path / "run", toy_config())
     # Nothing was trained, so whatever the advice is, it can be followed there.

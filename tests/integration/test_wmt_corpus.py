@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tf_transformer.data.corpora import open_corpus
-from tf_transformer.data.corpus import CorpusError
-from tf_transformer.data.tfds_corpus import open_tfds_corpus
+from tf_transformer.data.corpora._corpus import CorpusError
+from tf_transformer.data.corpora._open import open_corpus
+from tf_transformer.data.corpora._tfds import open_tfds_corpus
 
 EUROPARL = "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMONCRAWL = "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tf_transformer.config import ModelConfig
-from tf_transformer.data.assembly import SpecialIds
-from tf_transformer.data.batching import BatchOptions, BatchStream
+from tf_transformer.data._assembly import SpecialIds
+from tf_transformer.data._batching import BatchOptions, BatchStream
 from tf_transformer.model import Transformer
 
 VOCABULARY, COUNT = 53, 31

@@ -14,10 +14,10 @@ from ctranslate2.specs import transformer_spec
 from toy_workdir import randomize
 
 from tf_transformer.config import ModelConfig
-from tf_transformer.export.ctranslate2_spec import transformer_spec_of
+from tf_transformer.export._ctranslate2_spec import transformer_spec_of
 from tf_transformer.layers import Projection
 from tf_transformer.model import Transformer
-from tf_transformer.training.model_weights import assign_tensors, model_tensors, named_variables
+from tf_transformer.workdir._weights import assign_tensors, model_tensors, named_variables
 
 SIZE = 101
 CONFIG = ModelConfig(

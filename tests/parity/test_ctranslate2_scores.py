@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
-from tf_transformer.export.ctranslate2 import export_ctranslate2
+from tf_transformer.export._ctranslate2 import export_ctranslate2
 
 OPTIONS = {
     "paper": {},

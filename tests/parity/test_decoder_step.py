@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.config import ModelConfig
-from tf_transformer.decoding.decoder_step import DecoderStep
-from tf_transformer.decoding.options import Step
+from tf_transformer.decoding._decoder_step import DecoderStep
+from tf_transformer.decoding._options import Step
 from tf_transformer.model import Transformer
 
 SMALL = {

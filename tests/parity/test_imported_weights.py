@@ -10,12 +10,12 @@ import safetensors.numpy
 from foreign_toys import huggingface_toy, marian_toy
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
-from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.importing.foreign_model import ImportedModelError
-from tf_transformer.importing.importer import import_model
-from tf_transformer.layers.position import sinusoidal_encoding
-from tf_transformer.training.checkpoints import load_model_tensors
-from tf_transformer.training.model_weights import model_tensors
+from tf_transformer.export._ctranslate2 import export_ctranslate2
+from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._importer import import_model
+from tf_transformer.layers._position import sinusoidal_encoding
+from tf_transformer.workdir._weights import model_tensors
+from tf_transformer.workdir.checkpoints import load_model_tensors
 
 OPTIONS = {
     "paper": {},

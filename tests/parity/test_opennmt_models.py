@@ -8,13 +8,13 @@ from ctranslate2_agreement import compare_with
 from toy_workdir import randomize, toy_sentences, toy_tokenizers
 
 from tf_transformer.config import ModelConfig
-from tf_transformer.decoding.translator import Translator
-from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.export.ctranslate2_spec import transformer_spec_of
-from tf_transformer.importing.importer import import_model
+from tf_transformer.decoding._translator import Translator
+from tf_transformer.export._ctranslate2 import export_ctranslate2
+from tf_transformer.export._ctranslate2_spec import transformer_spec_of
+from tf_transformer.importing._importer import import_model
 from tf_transformer.model import Transformer
-from tf_transformer.training.checkpoints import load_model_tensors
-from tf_transformer.training.model_weights import model_tensors
+from tf_transformer.workdir._weights import model_tensors
+from tf_transformer.workdir.checkpoints import load_model_tensors
 
 # OpenNMT-py's order: unknown, padding, start, end.
 ROWS = [1, 0, 2, 3]

@@ -9,8 +9,8 @@ import sys
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from tf_transformer.text.id_map import IdMap
-from tf_transformer.text.tokenizer import Tokenizer, train_tokenizer
+from tf_transformer.text._subwords import IdMap
+from tf_transformer.text._tokenizer import Tokenizer, train_tokenizer
 
 TEXTS = ["The cat sat on the mat.", "Die Katze saß auf der Matte.", "", "a\0b </s>", "鳥 😀", "x" * 97]
 BYTES = [*(text.encode() for text in TEXTS), b"\xff cut \xe2\x82"]

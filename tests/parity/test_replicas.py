@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from training_toys import ToyTraining, toy_batch
 
-from tf_transformer.training.strategies import make_strategy
+from tf_transformer.training._strategies import make_strategy
 
 # Keys' biases have no gradient but rounding, which Adam would blow up to a whole step: here they are left out.
 MODEL = {"attention_bias": False}

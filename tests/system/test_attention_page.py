@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toy_attention import toy_maps
 
-from tf_transformer.attention_maps.page import page
+from tf_transformer.analysis.attention._page import page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

@@ -12,9 +12,9 @@ import pytest
 from foreign_toys import END, PAD, START, UNKNOWN, ForeignToy, huggingface_toy
 from toy_workdir import toy_sentences, toy_tokenizers
 
-from tf_transformer.decoding.translator import Translator
-from tf_transformer.importing.importer import import_model
-from tf_transformer.training.checkpoints import load_model_tensors
+from tf_transformer.decoding._translator import Translator
+from tf_transformer.importing._importer import import_model
+from tf_transformer.workdir.checkpoints import load_model_tensors
 
 REFERENCE = pathlib.Path(__file__).parents[1] / "huggingface_reference.py"
 # A Python with torch and transformers, where they are not in this one. There is no way to skip: install them.

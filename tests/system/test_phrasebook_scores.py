@@ -5,9 +5,9 @@ import json
 import pytest
 from ctranslate2_agreement import compare_searches
 
-from tf_transformer.data.prepared import PreparedDataset
+from tf_transformer.data._prepared import PreparedDataset
 from tf_transformer.pipelines.cli import main
-from tf_transformer.workdir import Workdir
+from tf_transformer.workdir._workdir import Workdir
 
 pytestmark = pytest.mark.slow
 

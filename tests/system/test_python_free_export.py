@@ -6,8 +6,8 @@ from cpp_reader import build_reader, has_compiler, translate_with_cpp
 from exported_toy import exported_toy
 from toy_workdir import toy_sentences
 
-from tf_transformer.export.saved_model import export_saved_model
-from tf_transformer.export.trial_rows import NASTY
+from tf_transformer.export._saved_model import export_saved_model
+from tf_transformer.export._trial_rows import NASTY
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not has_compiler(), reason="there is no C++ compiler (g++)")]
 

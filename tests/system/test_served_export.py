@@ -13,9 +13,9 @@ from cpp_reader import build_reader, has_compiler, translate_with_cpp
 from running_server import running_server
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
-from tf_transformer.decoding.translator import Translator
-from tf_transformer.export.saved_model import export_saved_model
-from tf_transformer.export.trial_rows import NASTY, long_rows
+from tf_transformer.decoding._translator import Translator
+from tf_transformer.export._saved_model import export_saved_model
+from tf_transformer.export._trial_rows import NASTY, long_rows
 
 pytestmark = pytest.mark.slow
 

@@ -53,8 +53,8 @@ LIBRARY = [n for n in MODULES if not within(n, "tf_transformer.pipelines", "tf_t
 LEAVES = {
     "tf_transformer.layers": ("tf_transformer.layers",),
     "tf_transformer.text": ("tf_transformer.text",),
-    "tf_transformer.training.losses": (),
-    "tf_transformer.training.schedules": (),
+    "tf_transformer.training._losses": (),
+    "tf_transformer.training._schedules": (),
 }
 
 
@@ -63,7 +63,7 @@ def test_leaves_import_nothing_of_ours_but_their_own(leaf):
     found = [name for name in MODULES if within(name, leaf)]
     assert found
     for name in found:
-        outside = {other for other in ours(name) if not within(other, *LEAVES[leaf], "tf_transformer.version")}
+        outside = {other for other in ours(name) if not within(other, *LEAVES[leaf], "tf_transformer._version")}
         assert not outside, f"{name} imports {outside}"
 
 
@@ -79,7 +79,7 @@ def test_the_library_imports_neither_commands_nor_exports_nor_a_command_line_par
 
 
 def test_beam_search_knows_no_model():
-    reached, waiting = set(), ["tf_transformer.decoding.beam_search"]
+    reached, waiting = set(), ["tf_transformer.decoding._beam_search"]
     while waiting:
         name = waiting.pop()
         reached.add(name)

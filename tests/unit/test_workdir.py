@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from toy_workdir import toy_workdir
 
-from tf_transformer.training import checkpoints
-from tf_transformer.training.checkpoints import CheckpointError
-from tf_transformer.training.model_weights import model_tensors, named_variables
-from tf_transformer.workdir import Workdir, remove_leftovers, write_config
+from tf_transformer.workdir import checkpoints
+from tf_transformer.workdir._weights import model_tensors, named_variables
+from tf_transformer.workdir._workdir import Workdir, remove_leftovers, write_config
+from tf_transformer.workdir.checkpoints import CheckpointError
 
 
 @pytest.fixture(scope="module")

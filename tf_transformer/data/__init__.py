@@ -1,1 +1,5 @@
-"""From raw sentence pairs to batches of a token budget."""
+"""Sentence pairs: corpora, their preparation into records of ids, and batches for training."""
+
+import lazy_loader as _lazy
+
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -1,12 +1,5 @@
-"""What translations are worth: corpus scores with their signatures, perplexity, and a record to repeat them from."""
+"""Evaluation: corpus scores with their signatures, perplexity, and a record that repeats them."""
 
-from tf_transformer.evaluation.scores import (
-    Score,
-    chrf_score,
-    compound_split_score,
-    corpus_scores,
-    perplexity,
-    sacrebleu_score,
-)
+import lazy_loader as _lazy
 
-__all__ = ["Score", "chrf_score", "compound_split_score", "corpus_scores", "perplexity", "sacrebleu_score"]
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -6,10 +6,8 @@ import json
 
 import numpy as np
 
-from tf_transformer.ablation.figure import ablation_figure
-from tf_transformer.ablation.report import Setting, as_json, markdown
-from tf_transformer.ablation.results import RowResult
-from tf_transformer.ablation.rows import AblationOptions
+from tf_transformer.analysis.ablation._report import RowResult, Setting, ablation_figure, as_json, markdown
+from tf_transformer.analysis.ablation._rows import AblationOptions
 
 BASE = RowResult(
     row="base", steps=70, ended="finished", split="validation", parameters=2_310_000, perplexity=4.0,

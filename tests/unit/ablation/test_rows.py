@@ -4,8 +4,7 @@ import dataclasses
 
 import pytest
 
-from tf_transformer.ablation.paper import PAPER
-from tf_transformer.ablation.rows import AblationOptions, row_configs, scale_model
+from tf_transformer.analysis.ablation._rows import PAPER, AblationOptions, row_configs, scale_model
 from tf_transformer.config import ConfigError
 from tf_transformer.presets import BASE, PRESETS, TABLE_3
 

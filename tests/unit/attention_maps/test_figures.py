@@ -8,10 +8,9 @@ import pytest
 from matplotlib.figure import Figure
 from toy_attention import toy_maps
 
-from tf_transformer.attention_maps.files import write_figure
-from tf_transformer.attention_maps.heatmaps import heatmaps
-from tf_transformer.attention_maps.lines import lines
-from tf_transformer.attention_maps.positions import position_vectors, positions_figure
+from tf_transformer.analysis.attention._figures import heatmaps, lines
+from tf_transformer.analysis.attention._overviews import position_vectors, positions_figure
+from tf_transformer.analysis.attention._page import write_figure
 
 
 def saved(figure, kind="svg") -> bytes:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toy_attention import toy_maps, toy_model, toy_tokenizers
 
-from tf_transformer.attention_maps.maps import KINDS, AttentionMaps, attention_maps
+from tf_transformer.analysis.attention._maps import KINDS, AttentionMaps, attention_maps
 
 
 @pytest.fixture(scope="module")

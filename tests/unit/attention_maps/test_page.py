@@ -8,7 +8,7 @@ import re
 import numpy as np
 from toy_attention import toy_maps
 
-from tf_transformer.attention_maps.page import page
+from tf_transformer.analysis.attention._page import page
 
 
 class _Reader(html.parser.HTMLParser):

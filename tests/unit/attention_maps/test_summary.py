@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from toy_attention import SENTENCES, toy_model, toy_tokenizers
 
-from tf_transformer.attention_maps.maps import KINDS
-from tf_transformer.attention_maps.summary import role_of, summarise_heads
-from tf_transformer.attention_maps.summary_figure import summary_figure
-from tf_transformer.attention_maps.summary_table import summary_csv, summary_rows, summary_text
+from tf_transformer.analysis.attention._maps import KINDS
+from tf_transformer.analysis.attention._overviews import summary_figure
+from tf_transformer.analysis.attention._summary import role_of, summarise_heads, summary_csv, summary_rows, summary_text
 
 PAIRS = [(source, target) for source in SENTENCES for target in SENTENCES[:2]]
 
@@ -87,7 +86,7 @@ def test_a_real_model_is_summarised_head_by_head():
 def test_batches_change_nothing(monkeypatch):
     model = toy_model()
     together = summarise_heads(model, toy_tokenizers(), PAIRS)
-    monkeypatch.setattr("tf_transformer.attention_maps.summary.BATCH_SENTENCES", 1)
+    monkeypatch.setattr("tf_transformer.analysis.attention._summary.BATCH_SENTENCES", 1)
     alone = summarise_heads(model, toy_tokenizers(), PAIRS)
     for one, other in zip(together, alone):
         assert one.entropy == pytest.approx(other.entropy, abs=1e-5)

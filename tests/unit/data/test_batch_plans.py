@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from tf_transformer.data.buckets import Buckets
-from tf_transformer.data.packing import Packing
-from tf_transformer.data.shapes import BatchShape, assign_shapes, fit_shapes
+from tf_transformer.data._planning import Buckets, Packing
+from tf_transformer.data._shapes import BatchShape, assign_shapes, fit_shapes
 
 
 def corpus_lengths(count, seed=5, longest=97):

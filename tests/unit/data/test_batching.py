@@ -9,9 +9,9 @@ import types
 import numpy as np
 import pytest
 
-from tf_transformer.data.assembly import SpecialIds
-from tf_transformer.data.batching import BatchOptions, BatchStream
-from tf_transformer.data.prefetching import prefetch
+from tf_transformer.data._assembly import SpecialIds
+from tf_transformer.data._batching import BatchOptions, BatchStream
+from tf_transformer.data._prefetching import prefetch
 
 END, START = 3, 2
 

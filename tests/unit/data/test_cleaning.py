@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
-from tf_transformer.data import cleaning
-from tf_transformer.data.cleaning import (
+from tf_transformer.data.preparation import _cleaning as cleaning
+from tf_transformer.data.preparation._cleaning import (
     BadUtf8,
     Cleaner,
     CleaningReport,

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from tf_transformer.data.assembly import SpecialIds
-from tf_transformer.data.batching import BatchOptions, BatchStream
-from tf_transformer.data.keras_dataset import as_dataset
+from tf_transformer.data._assembly import SpecialIds
+from tf_transformer.data._batching import BatchOptions, BatchStream
+from tf_transformer.data._keras_dataset import as_dataset
 
 
 class Counted:

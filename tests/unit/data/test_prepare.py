@@ -9,14 +9,14 @@ import types
 
 import pytest
 
-from tf_transformer.data.batching import BatchOptions, BatchStream
-from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoding import Encoder, encode_chunks
-from tf_transformer.data.prepare import PrepareOptions, prepare
-from tf_transformer.data.prepared import PreparedDataset, PreparedError
-from tf_transformer.data.records import RecordError
-from tf_transformer.data.spool import Spool
-from tf_transformer.text.model_file import TokenizerError
+from tf_transformer.data._batching import BatchOptions, BatchStream
+from tf_transformer.data._prepared import PreparedDataset, PreparedError
+from tf_transformer.data._records import RecordError
+from tf_transformer.data.corpora._corpus import Corpus
+from tf_transformer.data.preparation._encoding import Encoder, encode_chunks
+from tf_transformer.data.preparation._prepare import PrepareOptions, prepare
+from tf_transformer.data.preparation._spool import Spool
+from tf_transformer.text._model_file import TokenizerError
 
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve thirteen".split()  # noqa: SIM905
 ZAHLEN = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn".split()  # noqa: SIM905

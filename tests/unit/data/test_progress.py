@@ -1,7 +1,7 @@
 """Progress elsewhere than on a terminal: plain lines with count, rate and time left, not too many of them."""
 
-from tf_transformer.data import progress
-from tf_transformer.data.progress import Progress
+from tf_transformer import _progress as progress
+from tf_transformer._progress import Progress
 
 
 def test_plain_lines(monkeypatch, caplog):

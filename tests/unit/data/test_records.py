@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.data.examples import Selection, ShardedExamples
-from tf_transformer.data.records import RecordError, Shard, ShardWriter, frame_pairs, id_type, lengths_path
+from tf_transformer.data._assembly import Selection, ShardedExamples
+from tf_transformer.data._records import RecordError, Shard, ShardWriter, frame_pairs, id_type, lengths_path
 
 SOURCES = [[5, 6, 7, 3], [3], [9, 3], [40_000, 3]]
 TARGETS = [[8, 3], [3], [11, 12, 13, 14, 3], [65_535, 3]]

@@ -4,8 +4,8 @@ import logging
 
 import numpy as np
 
-from tf_transformer.data import seen_pairs
-from tf_transformer.data.seen_pairs import SeenPairs
+from tf_transformer.data.preparation import _spool as seen_pairs
+from tf_transformer.data.preparation._spool import SeenPairs
 
 
 def pairs(numbers):

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from tf_transformer.data.corpora import open_corpus
-from tf_transformer.data.corpus import CorpusError
+from tf_transformer.data.corpora._corpus import CorpusError
+from tf_transformer.data.corpora._open import open_corpus
 
 
 @pytest.fixture

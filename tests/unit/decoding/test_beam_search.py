@@ -8,8 +8,8 @@ import tensorflow as tf
 import toy_search
 from toy_search import END, SOURCE, START, WIDTH, ToyModel
 
-from tf_transformer.decoding.beam_search import beam_search
-from tf_transformer.decoding.options import SearchOptions
+from tf_transformer.decoding._beam_search import beam_search
+from tf_transformer.decoding._options import SearchOptions
 
 ROWS = 5
 EVERY_OPTION = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.decoding.candidates import log_normalizer, top_candidates
+from tf_transformer.decoding._candidates import log_normalizer, top_candidates
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.decoding import chunks
-from tf_transformer.decoding.options import Hypotheses
+from tf_transformer.decoding import _batching as chunks
+from tf_transformer.decoding._options import Hypotheses
 
 
 def lowest_ids(rows):

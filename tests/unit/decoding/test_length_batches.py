@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from tf_transformer.decoding.length_batches import in_batches, length_batches
+from tf_transformer.decoding._batching import in_batches, length_batches
 
 
 def test_every_text_is_in_one_batch_with_others_of_its_length():

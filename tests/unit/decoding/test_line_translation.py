@@ -1,7 +1,7 @@
 import pytest
 
-from tf_transformer.decoding.line_translation import LineTranslation
-from tf_transformer.decoding.translation import Translation
+from tf_transformer.decoding._text_model import LineTranslation
+from tf_transformer.decoding._translator import Translation
 
 
 class Shouting:

@@ -8,8 +8,8 @@ import tensorflow as tf
 import toy_search
 from toy_search import END, START, VOCAB, WIDTH, ToyModel
 
-from tf_transformer.decoding.options import SearchOptions
-from tf_transformer.decoding.sampling import SamplingOptions, sample
+from tf_transformer.decoding._options import SearchOptions
+from tf_transformer.decoding._sampling import SamplingOptions, sample
 
 PATHS = 997
 

@@ -5,7 +5,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from tf_transformer.decoding.side_by_side import batches_at_a_time, one_thread_an_operation
+from tf_transformer.decoding._batching import batches_at_a_time, one_thread_an_operation
 
 
 @pytest.fixture

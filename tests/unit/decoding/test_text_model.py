@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from tf_transformer.decoding.text_model import ExportedModel, newest_version
+from tf_transformer.decoding._text_model import ExportedModel, newest_version
 
 
 def touch(path):

@@ -8,13 +8,12 @@ import tensorflow as tf
 from toy_workdir import TOY, randomize, toy_sentences, toy_tokenizers
 
 from tf_transformer.config import DecodingConfig
-from tf_transformer.decoding import chunks
-from tf_transformer.decoding.sampling import SamplingOptions
-from tf_transformer.decoding.scoring import score_ids
-from tf_transformer.decoding.source_text import text_to_ids
-from tf_transformer.decoding.translator import Translator
+from tf_transformer.decoding import _batching as chunks
+from tf_transformer.decoding._sampling import SamplingOptions
+from tf_transformer.decoding._search import score_ids, text_to_ids
+from tf_transformer.decoding._translator import Translator
 from tf_transformer.model import Transformer
-from tf_transformer.text.tokenizer import TokenizerPair
+from tf_transformer.text._tokenizer import TokenizerPair
 
 LIMIT = 13
 FEW = DecodingConfig(beam_size=3, max_source_length=LIMIT, max_extra_length=7)
@@ -222,7 +221,7 @@ def test_every_option_of_the_search_is_passed_on(model, tokenizers):
 
 def test_every_option_of_the_sampling_is_passed_on(model, tokenizers, monkeypatch):
     told = []
-    monkeypatch.setattr("tf_transformer.decoding.translator.search_ids", lambda *arguments: told.append(arguments))
+    monkeypatch.setattr("tf_transformer.decoding._translator.search_ids", lambda *arguments: told.append(arguments))
     config = dataclasses.replace(FEW, sampling=True, temperature=0.7, top_k=5, top_p=0.9, seed=3)
     translator = Translator(model, tokenizers, config)
     texts = tf.constant(["a dog."])

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from tf_transformer.decoding.translation import PairScore, Translation
-from tf_transformer.evaluation.evaluation import evaluate
-from tf_transformer.evaluation.record import check_replaceable, record_name, write_record
+from tf_transformer.decoding._translator import PairScore, Translation
+from tf_transformer.evaluation._evaluation import evaluate
+from tf_transformer.evaluation._record import check_replaceable, record_name, write_record
 
 SOURCES = ["one two three four five", "six\u2028seven eight", ""]
 REFERENCES = ["one two three four", "six seven eight nine", ""]

@@ -3,8 +3,8 @@ import math
 import pytest
 import sacremoses
 
-from tf_transformer.evaluation import scores as evaluation
-from tf_transformer.evaluation.scores import Score, compound_split, corpus_scores, perplexity
+from tf_transformer.evaluation import _scores as evaluation
+from tf_transformer.evaluation._scores import Score, compound_split, corpus_scores, perplexity
 
 HYPOTHESES = ["Der E-Mail-Dienst ist z.B. neu.", "Das Haus ist alt, sagt er.", "Ein Hund."]
 REFERENCES = ["Der E-Mail-Dienst ist z.B. alt.", "Das alte Haus ist alt, sagte er.", "Ein Hund läuft."]

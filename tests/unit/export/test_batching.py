@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tf_transformer.export.batching import Batcher, BatchingOptions, Overloaded
-from tf_transformer.export.rest_request import BadRequest
+from tf_transformer.export.serving._batching import Batcher, BatchingOptions, Overloaded
+from tf_transformer.export.serving._rest import BadRequest
 
 
 class Doubling:

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from tf_transformer.config import Config, ConfigError, DecodingConfig
-from tf_transformer.export.candidate import search_of
+from tf_transformer.export._candidate import search_of
 
 
 def workdir(**decoding):

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from tf_transformer.export import client as client_module
-from tf_transformer.export.client import Client, RequestRefused, ServerUnavailable
+from tf_transformer.export.serving import client as client_module
+from tf_transformer.export.serving.client import Client, RequestRefused, ServerUnavailable
 
 BREAK = "…"
 """At the end of an answer: the connection breaks there, half-way."""
@@ -177,7 +177,7 @@ def test_the_command(server, capsys):
 
 def test_it_needs_no_tensorflow(server):
     code = (
-        "import sys; from tf_transformer.export.client import Client; "
+        "import sys; from tf_transformer.export.serving.client import Client; "
         f"print(Client({server.url!r}, 'toy').translate(['a'])); "
         "sys.exit([m for m in sys.modules if m.split('.')[0] in ('tensorflow', 'keras', 'numpy')])"
     )

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from toy_workdir import toy_tokenizers, toy_workdir
 
-from tf_transformer.export.ctranslate2 import QUANTIZATIONS, export_ctranslate2, vocabulary
-from tf_transformer.text.id_map import IdMap
-from tf_transformer.text.tokenizer import Tokenizer, load_tokenizers
-from tf_transformer.training.checkpoints import load_model_tensors, save_checkpoint
+from tf_transformer.export._ctranslate2 import QUANTIZATIONS, export_ctranslate2, vocabulary
+from tf_transformer.text._subwords import IdMap
+from tf_transformer.text._tokenizer import Tokenizer, load_tokenizers
+from tf_transformer.workdir.checkpoints import load_model_tensors, save_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from toy_saved_model import Toy
 
-from tf_transformer.export import grpc_client
+from tf_transformer.export.serving import grpc_client
 
 
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer):

@@ -10,8 +10,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from toy_saved_model import TEXT, write_toy
 
-from tf_transformer.export import serving_releases
-from tf_transformer.export.inspect import NotASavedModel, inspect_saved_model
+from tf_transformer.export.inspection import _releases as serving_releases
+from tf_transformer.export.inspection._inspect import NotASavedModel, inspect_saved_model
 from tf_transformer.pipelines import cli
 
 FILES = ["saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"]

@@ -8,14 +8,14 @@ import pytest
 from toy_saved_model import write_toy
 from toy_workdir import toy_workdir
 
-from tf_transformer.evaluation.evaluation import Evaluation
-from tf_transformer.evaluation.record import write_record
-from tf_transformer.evaluation.scores import corpus_scores
-from tf_transformer.export.inspect import inspect_saved_model
-from tf_transformer.export.model_card import model_card, scores_of, write_model_card
-from tf_transformer.export.rounding import Rounding
-from tf_transformer.export.verify import Trial
-from tf_transformer.training.checkpoints import read_info
+from tf_transformer.evaluation._evaluation import Evaluation
+from tf_transformer.evaluation._record import write_record
+from tf_transformer.evaluation._scores import corpus_scores
+from tf_transformer.export._model_card import model_card, scores_of, write_model_card
+from tf_transformer.export._stored_weights import Rounding
+from tf_transformer.export._verify import Trial
+from tf_transformer.export.inspection._inspect import inspect_saved_model
+from tf_transformer.workdir.checkpoints import read_info
 
 DATA = {
     "source_language": "en",

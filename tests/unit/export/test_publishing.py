@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tf_transformer.export import publishing
+from tf_transformer.export import _publishing as publishing
 
 
 def write(directory, text="new"):

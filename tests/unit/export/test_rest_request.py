@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.export.rest_request import BadRequest, parse_predict
+from tf_transformer.export.serving._rest import BadRequest, parse_predict
 
 TEXT = {"text": tf.TensorSpec([None], tf.string)}
 PAIR = {"source": tf.TensorSpec([None], tf.string), "target": tf.TensorSpec([None], tf.string)}

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tf_transformer.export.rest_request import BadRequest
-from tf_transformer.export.rest_response import dumps, predict_body
+from tf_transformer.export.serving._rest import BadRequest, dumps, predict_body
 
 STRINGS = np.array([b"a", "\N{SNOWMAN}".encode()], dtype=object)
 

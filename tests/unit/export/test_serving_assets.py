@@ -2,9 +2,8 @@
 
 import re
 
-from tf_transformer.export.serving_assets import BATCHING_FILE, write_serving_assets
-from tf_transformer.export.signatures import INPUTS
-from tf_transformer.export.warmup_replay import read_warmup_requests
+from tf_transformer.export._serving_assets import BATCHING_FILE, read_warmup_requests, write_serving_assets
+from tf_transformer.export._signatures import INPUTS
 
 PAIRS = [(f"source {i}".encode(), f"target {i}".encode()) for i in range(11)]
 

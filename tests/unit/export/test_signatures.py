@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from toy_saved_model import Toy
 
-from tf_transformer.export.signatures import INPUTS, trace_signatures
+from tf_transformer.export._signatures import INPUTS, trace_signatures
 
 ROWS = ["ab", "cde", ""]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.export.stored_weights import rounded, stored
+from tf_transformer.export._stored_weights import rounded, stored
 
 ONES = np.ones((2, 7), np.float32)
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from toy_workdir import toy_tokenizers, toy_workdir
 
-from tf_transformer.data.dataset_info import file_facts
-from tf_transformer.data.prepared import FORMAT, INFO, text_name
-from tf_transformer.export.trial_rows import NASTY, PLAIN, batches_of, long_rows, sentences_of, unusual_batches
+from tf_transformer.data._prepared import FORMAT, INFO, text_name
+from tf_transformer.data.preparation._dataset_info import file_facts
+from tf_transformer.export._trial_rows import NASTY, PLAIN, batches_of, long_rows, sentences_of, unusual_batches
 
 
 @pytest.fixture(scope="module")

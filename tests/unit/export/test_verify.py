@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from toy_saved_model import write_toy
 
-from tf_transformer.export import verify
-from tf_transformer.export.verify import ExportRefused, require_sound, trial_requests, verify_export
+from tf_transformer.export import _verify as verify
+from tf_transformer.export._verify import ExportRefused, require_sound, trial_requests, verify_export
 
 TEXTS = [b"ab", b"c \xff d", b"", b"\x00e"]
 

@@ -5,10 +5,10 @@ import pytest
 from ctranslate2_files import model, variable
 from toy_workdir import toy_workdir
 
-from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.importing.binary_model import read_binary_model
-from tf_transformer.importing.foreign_model import ImportedModelError
-from tf_transformer.importing.importer import import_model
+from tf_transformer.export._ctranslate2 import export_ctranslate2
+from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._importer import import_model
+from tf_transformer.importing.ctranslate2._binary_model import read_binary_model
 
 
 @pytest.fixture

@@ -12,12 +12,14 @@ import pytest
 from foreign_toys import huggingface_toy, marian_toy
 from toy_workdir import toy_workdir
 
-from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.importing import archive, assembly, marian_npz
-from tf_transformer.importing.foreign_files import sentencepiece_files
-from tf_transformer.importing.foreign_model import ImportedModelError
-from tf_transformer.importing.importer import import_model
-from tf_transformer.text.model_file import read_model_file
+from tf_transformer.export._ctranslate2 import export_ctranslate2
+from tf_transformer.importing import _assembly as assembly
+from tf_transformer.importing import _files as archive
+from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._files import sentencepiece_files
+from tf_transformer.importing._importer import import_model
+from tf_transformer.importing.marian import _model as marian_npz
+from tf_transformer.text._model_file import read_model_file
 
 
 def refused(path, tmp_path, message, **arguments):

@@ -2,7 +2,7 @@ import numpy as np
 import numpy_reference
 import pytest
 
-from tf_transformer.importing.positions import position_fields
+from tf_transformer.importing._assembly import position_fields
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "t2t", "marian"])

@@ -4,10 +4,9 @@ import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 from toy_workdir import toy_sentences, toy_tokenizers
 
-from tf_transformer.importing.foreign_model import ImportedModelError, vocabulary
-from tf_transformer.importing.pieces import target_pieces, tokenizer
-from tf_transformer.importing.row_order import NEVER, RowOrder
-from tf_transformer.text.tokenizer import Tokenizer
+from tf_transformer.importing._external_model import NEVER, ImportedModelError, RowOrder, vocabulary
+from tf_transformer.importing._pieces import target_pieces, tokenizer
+from tf_transformer.text._tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from keras import ops
 from numpy_reference import position
 
 from tf_transformer import layers
-from tf_transformer.layers.position import sinusoidal_encoding
+from tf_transformer.layers._position import sinusoidal_encoding
 
 
 def test_embeddings_are_scaled_rows_and_logits_use_the_same_matrix():

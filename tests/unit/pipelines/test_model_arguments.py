@@ -2,7 +2,7 @@ import argparse
 
 import pytest
 
-from tf_transformer.pipelines import model_arguments
+from tf_transformer.pipelines import _model_arguments as model_arguments
 
 
 def parsed(*words):

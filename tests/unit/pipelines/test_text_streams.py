@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tf_transformer.pipelines.text_streams import open_output
+from tf_transformer.pipelines._text_io import open_output
 
 
 def test_a_file_appears_when_all_went_well(tmp_path):

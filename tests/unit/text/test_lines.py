@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from tf_transformer.text.lines import as_cell, as_line, chunks, read_lines
+from tf_transformer.text._lines import as_cell, as_line, chunks, read_lines
 
 
 @pytest.mark.parametrize(

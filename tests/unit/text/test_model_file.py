@@ -3,10 +3,9 @@
 import pytest
 from sentencepiece import sentencepiece_model_pb2
 
-from tf_transformer.text.id_map import IdMap
-from tf_transformer.text.model_file import TokenizerError, read_model_file
-from tf_transformer.text.subwords import Subwords
-from tf_transformer.text.vocabulary import train_model
+from tf_transformer.text._model_file import TokenizerError, read_model_file
+from tf_transformer.text._subwords import IdMap, Subwords
+from tf_transformer.text._vocabulary import train_model
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.text.id_map import IdMap
-from tf_transformer.text.model_file import TokenizerError
-from tf_transformer.text.tokenizer import Tokenizer, TokenizerPair, load_tokenizers, save_tokenizers, train_tokenizer
+from tf_transformer.text._model_file import TokenizerError
+from tf_transformer.text._subwords import IdMap
+from tf_transformer.text._tokenizer import Tokenizer, TokenizerPair, load_tokenizers, save_tokenizers, train_tokenizer
 
 # Sentences of many scripts, written for this test.
 SENTENCES = [

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tf_transformer.text.model_file import TokenizerError
-from tf_transformer.text.subwords import Subwords
-from tf_transformer.text.vocabulary import Subsample, default_vocab_size, train_model
+from tf_transformer.text._model_file import TokenizerError
+from tf_transformer.text._subwords import Subwords
+from tf_transformer.text._vocabulary import Subsample, default_vocab_size, train_model
 
 TEXTS = ["the cat sat on the mat", "die Katze saß auf der Matte"] * 5
 

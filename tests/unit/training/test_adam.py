@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.training.adam import Adam
+from tf_transformer.training._optimizer import Adam
 
 
 def test_is_the_adam_of_keras():

@@ -6,8 +6,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tf_transformer.training import checkpoints
-from tf_transformer.training.checkpoints import CheckpointError, save_checkpoint, step_directory, verify_checkpoint
+from tf_transformer.workdir import checkpoints
+from tf_transformer.workdir.checkpoints import CheckpointError, save_checkpoint, step_directory, verify_checkpoint
 
 MODEL = {"encoder/kernel": np.arange(6, dtype="float32").reshape(2, 3), "decoder/bias": np.zeros(5, "float32")}
 TRAINING = {"adam/momentum": np.ones((2, 3), "float32"), "step": np.array(7)}

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.training.losses import LabelSmoothedCrossEntropy, cross_entropy_sums
+from tf_transformer.training._losses import LabelSmoothedCrossEntropy, cross_entropy_sums
 
 B, T, V = 3, 5, 7
 

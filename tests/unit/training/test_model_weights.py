@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tf_transformer import ModelConfig, Transformer
-from tf_transformer.training.checkpoints import CheckpointError
-from tf_transformer.training.model_weights import assign_model, model_tensors, named_variables
+from tf_transformer.workdir._weights import assign_model, model_tensors, named_variables
+from tf_transformer.workdir.checkpoints import CheckpointError
 
 # Key and value projections are square, where a forgotten transpose has no shape to show itself by.
 SIZES = dict(vocab_size=23, num_layers=2, model_dim=26, num_heads=2, key_dim=13, value_dim=13, feed_forward_dim=17)

@@ -7,8 +7,8 @@ import pytest
 from training_toys import toy_batch
 
 from tf_transformer.config import TrainingConfig
-from tf_transformer.data.shapes import BatchShape
-from tf_transformer.training.preflight import OutOfMemoryError, largest_shapes, preflight
+from tf_transformer.data._shapes import BatchShape
+from tf_transformer.training._preflight import OutOfMemoryError, largest_shapes, preflight
 
 SHORT, MIDDLE, LONG = (
     BatchShape(source=8, target=8, rows=41),

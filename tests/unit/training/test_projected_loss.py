@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.training.losses import cross_entropy_sums
-from tf_transformer.training.projected_loss import projected_loss, projected_sums
+from tf_transformer.training._losses import cross_entropy_sums
+from tf_transformer.training._projected_loss import projected_loss, projected_sums
 
 B, T, D, V = 3, 5, 7, 11
 SCALE = 0.37

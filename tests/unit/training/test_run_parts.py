@@ -11,15 +11,14 @@ import pytest
 from training_toys import toy_batch
 
 from tf_transformer.config import Config
-from tf_transformer.training import averaging, checkpoints
-from tf_transformer.training.batch_groups import BatchGroups
-from tf_transformer.training.checkpoints import CheckpointError
-from tf_transformer.training.progress_line import duration
-from tf_transformer.training.resuming import ChangedRunError, check_config, check_dataset
-from tf_transformer.training.run_lock import RunLock, RunLockedError
-from tf_transformer.training.run_log import RunLog, read_log
-from tf_transformer.training.stop_request import StopRequest
-from tf_transformer.training.strategies import StrategyError, devices_of, make_strategy
+from tf_transformer.training import _averaging as averaging
+from tf_transformer.training._batch_groups import BatchGroups
+from tf_transformer.training._process import RunLock, RunLockedError, StopRequest
+from tf_transformer.training._reporting import RunLog, duration, read_log
+from tf_transformer.training._run_state import ChangedRunError, check_config, check_dataset
+from tf_transformer.training._strategies import StrategyError, devices_of, make_strategy
+from tf_transformer.workdir import checkpoints
+from tf_transformer.workdir.checkpoints import CheckpointError
 
 
 def stream(rows):

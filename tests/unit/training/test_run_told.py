@@ -7,9 +7,8 @@ import sys
 import pytest
 import tensorflow as tf
 
-from tf_transformer.training.progress_line import ProgressLine
-from tf_transformer.training.run_log import RunLog
-from tf_transformer.training.stop_request import StopRequest
+from tf_transformer.training._process import StopRequest
+from tf_transformer.training._reporting import ProgressLine, RunLog
 
 
 def told(directory) -> dict[str, tuple[int, object]]:

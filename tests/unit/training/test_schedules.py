@@ -1,7 +1,7 @@
 import keras
 import pytest
 
-from tf_transformer.training.schedules import NoamSchedule
+from tf_transformer.training._schedules import NoamSchedule
 
 
 @pytest.mark.parametrize("step", [1, 17, 3999, 4000, 4001, 100_000])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from training_toys import ToyTraining, toy_batch
 
-from tf_transformer.training.counters import FIRST_LOSS_SCALE, Counters
+from tf_transformer.training._train_step import FIRST_LOSS_SCALE, Counters
 
 EMPTY = {name: np.zeros_like(array) for name, array in toy_batch(1).items()}
 

@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 from training_toys import TRAINING
 
-from tf_transformer.training.counters import Counters
-from tf_transformer.training.run_log import RunLog, read_log
-from tf_transformer.training.run_reports import RunReports
-from tf_transformer.training.run_saver import RunSaver
-from tf_transformer.training.run_state import RunState
-from tf_transformer.training.stop_request import StopRequest
-from tf_transformer.training.train_step import StepReport
-from tf_transformer.training.trainer import DivergedError, Trainer
-from tf_transformer.training.validation import ValidationLoss
+from tf_transformer.training._process import StopRequest
+from tf_transformer.training._reporting import RunLog, RunReports, read_log
+from tf_transformer.training._run_state import RunSaver, RunState
+from tf_transformer.training._train_step import Counters, StepReport
+from tf_transformer.training._trainer import DivergedError, Trainer
+from tf_transformer.training._validation import ValidationLoss
 
 
 class Groups:

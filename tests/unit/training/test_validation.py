@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from training_toys import toy_batch
 
-from tf_transformer.training.validation import Validation
+from tf_transformer.training._validation import Validation
 
 
 class Likelihoods:

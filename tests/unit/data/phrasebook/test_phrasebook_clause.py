@@ -1,10 +1,17 @@
 """Word order, in sentences that were translated by hand."""
 
-from tf_transformer.data.phrasebook.adjectives import ADJECTIVES
-from tf_transformer.data.phrasebook.clause import BE, Clause
-from tf_transformer.data.phrasebook.noun_phrase import PRONOUNS, NounPhrase
-from tf_transformer.data.phrasebook.nouns import MASS_NOUNS, NOUNS
-from tf_transformer.data.phrasebook.verbs import DATIVE, DITRANSITIVE, DRINK, INTRANSITIVE, PREPOSITIONAL, TRANSITIVE
+from tf_transformer.data.corpora.phrasebook.adjectives import ADJECTIVES
+from tf_transformer.data.corpora.phrasebook.clause import BE, Clause
+from tf_transformer.data.corpora.phrasebook.noun_phrase import PRONOUNS, NounPhrase
+from tf_transformer.data.corpora.phrasebook.nouns import MASS_NOUNS, NOUNS
+from tf_transformer.data.corpora.phrasebook.verbs import (
+    DATIVE,
+    DITRANSITIVE,
+    DRINK,
+    INTRANSITIVE,
+    PREPOSITIONAL,
+    TRANSITIVE,
+)
 
 VERB = {
     f"{verb.english} {verb.particle}".strip(): verb

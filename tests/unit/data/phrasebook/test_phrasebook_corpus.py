@@ -7,11 +7,11 @@ from itertools import islice
 
 import pytest
 
-from tf_transformer.data.cleaning import CleaningReport, training_cleaner
-from tf_transformer.data.corpora import open_corpus
-from tf_transformer.data.corpus import CorpusError
-from tf_transformer.data.phrasebook.corpus import SIZES, phrases
-from tf_transformer.data.phrasebook.nouns import MASS_NOUNS, NOUNS
+from tf_transformer.data.corpora._corpus import CorpusError
+from tf_transformer.data.corpora._open import open_corpus
+from tf_transformer.data.corpora.phrasebook.corpus import SIZES, phrases
+from tf_transformer.data.corpora.phrasebook.nouns import MASS_NOUNS, NOUNS
+from tf_transformer.data.preparation._cleaning import CleaningReport, training_cleaner
 
 # Of all pairs with seed 0. Changes with grammar and lexicon: raise VERSION of the phrasebook along with it.
 DIGEST = "8c68c16d2781edc1c1013e6c6af3091df9e02ac8dea751a4eb8376dd1ab2569c"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tf_transformer.data.phrasebook.german import (
+from tf_transformer.data.corpora.phrasebook.german import (
     CASES,
     adjective_ending,
     conjugate,
@@ -12,16 +12,23 @@ from tf_transformer.data.phrasebook.german import (
     imperative,
     noun_form,
 )
-from tf_transformer.data.phrasebook.noun_phrase import NounPhrase
-from tf_transformer.data.phrasebook.nouns import NOUNS
-from tf_transformer.data.phrasebook.verbs import DATIVE, DITRANSITIVE, INTRANSITIVE, LEAVE, PREPOSITIONAL, TRANSITIVE
+from tf_transformer.data.corpora.phrasebook.noun_phrase import NounPhrase
+from tf_transformer.data.corpora.phrasebook.nouns import NOUNS
+from tf_transformer.data.corpora.phrasebook.verbs import (
+    DATIVE,
+    DITRANSITIVE,
+    INTRANSITIVE,
+    LEAVE,
+    PREPOSITIONAL,
+    TRANSITIVE,
+)
 
 NOUN = {noun.english: noun for noun in NOUNS}
 VERB = {verb.infinitive: verb for verb in (*TRANSITIVE, *DATIVE, *DITRANSITIVE, *INTRANSITIVE, *PREPOSITIONAL, LEAVE)}
 
 
 def in_all_cases(determiner, adjective, noun, plural=False, **others):
-    from tf_transformer.data.phrasebook.adjectives import ADJECTIVES
+    from tf_transformer.data.corpora.phrasebook.adjectives import ADJECTIVES
 
     adjectives = tuple(a for a in ADJECTIVES if a.english == adjective)
     phrase = NounPhrase(NOUN[noun], determiner, plural, adjectives, **others)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tf_transformer.data.phrasebook.numbers import (
+from tf_transformer.data.corpora.phrasebook.numbers import (
     clock_time,
     english_number,
     english_ordinal,

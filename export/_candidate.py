@@ -1,0 +1,92 @@
+"""A checkpoint on its way to be served: its translator, the signatures, and the answers expected of an export."""
+
+import dataclasses
+import logging
+import pathlib
+import time
+
+import tensorflow as tf
+
+from tf_transformer.config import ConfigError, DecodingConfig
+from tf_transformer.decoding import Translator
+from tf_transformer.export._serving_assets import write_serving_assets
+from tf_transformer.export._signatures import trace_signatures
+from tf_transformer.export._stored_weights import Rounding, compare_rounded, rounded, stored
+from tf_transformer.export._trial_rows import batches_of, sentences_of, unusual_batches
+from tf_transformer.export._verify import Answer, Request, trial_requests
+from tf_transformer.model import Transformer
+from tf_transformer.workdir import Workdir, assign_model, named_variables
+from tf_transformer.workdir.checkpoints import load_model_tensors
+
+SENTENCES = 200
+"""Of the validation set, on which an export has to translate as the checkpoint does."""
+
+logger = logging.getLogger(__name__)
+
+
+class Candidate:
+    """A checkpoint with the weights it is going to be served with, in a plain float32 graph.
+
+    Args:
+        workdir: where it was trained.
+        checkpoint: its directory.
+        weights: "float32", "float16" or "bfloat16".
+        decoding: fields of `DecodingConfig` to change; see `export_saved_model`.
+
+    Attributes:
+        signatures: concrete functions by name.
+        sentences, sentences_from: what it is tried on, and a word on where they come from.
+        rounding: how its answers compare with those of full weights; None where the weights are full.
+    """
+
+    def __init__(self, workdir: Workdir, checkpoint: pathlib.Path, weights: str, decoding: dict):
+        self.workdir, self.checkpoint, self.weights = workdir, checkpoint, weights
+        self.decoding = search_of(workdir, decoding)
+        full = load_model_tensors(checkpoint)
+        kept = rounded(full, weights, str(checkpoint))
+        # Neither the policy of this process or of the training nor its GPU says anything about servers.
+        with tf.device("/CPU:0"):
+            self.model = Transformer(workdir.config.model, transposed_kernels=True, dtype="float32")
+        assign_model(self.model, full, str(checkpoint))
+        logger.info("Building the graph of %s …", checkpoint)
+        translator = Translator(self.model, workdir.tokenizers, self.decoding)
+        self.signatures = trace_signatures(translator, self.decoding.n_best)
+        self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
+        self.rounding: Rounding | None = None
+        if weights != "float32":
+            logger.info("Comparing %s weights with the checkpoint's …", weights)
+            self.rounding = compare_rounded(
+                self.signatures, self.sentences, lambda: assign_model(self.model, kept, str(checkpoint))
+            )
+
+    def trial(self) -> tuple[list[Request], list[Answer], float]:
+        """What an export of it is asked, the answers, and the seconds they took here."""
+        began = time.monotonic()
+        unusual = unusual_batches(self.workdir.tokenizers.source, self.decoding.max_source_length)
+        requests, answers = trial_requests(self.signatures, batches_of(self.sentences), unusual)
+        return requests, answers, time.monotonic() - began
+
+    def save(self, directory: pathlib.Path, name: str, translations: list[bytes]) -> None:
+        """Writes the SavedModel, and what servers read beside it.
+
+        Args:
+            directory: is made.
+            name: of the model in warm-up requests.
+            translations: of the first sentences, for these requests.
+        """
+        root = tf.Module()
+        variables = named_variables(self.model)
+        root.weights = stored({path: variable.value for path, variable in variables.items()}, self.weights)
+        root.tokenizers = [self.workdir.tokenizers.source, self.workdir.tokenizers.target]
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        tf.saved_model.save(root, str(directory), self.signatures, options)
+        write_serving_assets(directory, name, list(zip(self.sentences, translations)))
+
+
+def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:
+    """The search of a work directory with changes; ConfigError where `nbest` is to give more than there are beams."""
+    decoding = dataclasses.replace(workdir.config.decoding, **changes)
+    n_best, beams = decoding.n_best, decoding.beam_size
+    if n_best is not None and n_best > beams:
+        raise ConfigError(f"decoding.n_best must be at most decoding.beam_size = {beams}, not {n_best}; lower it.")
+    return decoding

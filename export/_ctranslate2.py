@@ -1,0 +1,126 @@
+"""Export to CTranslate2, an inference engine in C++: the same weights, and the vocabulary beside them.
+
+    model.bin                  the weights
+    config.json                what CTranslate2 has to know of the model
+    shared_vocabulary.json     or source_vocabulary.json and target_vocabulary.json
+    tokenizer.model            or source.model and target.model: SentencePiece, which CTranslate2 leaves to its caller
+
+CTranslate2 divides the log-probability by length ** length_penalty, we by ((5 + length) / 6) ** alpha: with both at 0
+the scores are the same. Its lengths are options of the call (`max_input_length`, `max_decoding_length`); ours, input
+plus 50, are part of the configuration.
+"""
+
+import os
+import pathlib
+import shutil
+
+import numpy as np
+
+from tf_transformer.config import DecodingConfig, ModelConfig
+from tf_transformer.text import Tokenizer, TokenizerPair, save_tokenizers
+from tf_transformer.workdir import Workdir
+from tf_transformer.workdir.checkpoints import load_model_tensors
+
+# CTranslate2 writes bfloat16 only through PyTorch; it also makes it from float32 when it loads a model.
+QUANTIZATIONS = ("float32", "float16", "int16", "int8", "int8_float32", "int8_float16")
+
+UNKNOWN = "<unk>"
+
+# CTranslate2's default for max_input_length, and what it may decode beyond: longer ones it refuses.
+_MIN_POSITIONS = 2048
+
+
+def export_ctranslate2(
+    workdir: Workdir | str | os.PathLike,
+    output: str | os.PathLike,
+    checkpoint: str | os.PathLike = "auto",
+    quantization: str | None = None,
+) -> pathlib.Path:
+    """Writes a checkpoint as the CTranslate2 model directory `output`, which must not exist, and returns its path.
+
+    Args:
+        workdir: a `Workdir` or its path.
+        output: appears complete, by a rename.
+        checkpoint: as in `Workdir.checkpoint`.
+        quantization: of the weights, one of `QUANTIZATIONS`; None: float32.
+    """
+    workdir = workdir if isinstance(workdir, Workdir) else Workdir(workdir)
+    tensors = load_model_tensors(workdir.checkpoint(checkpoint))
+    config = workdir.config
+    return write_ctranslate2(config.model, tensors, workdir.tokenizers, output, config.decoding, quantization)
+
+
+def write_ctranslate2(
+    model: ModelConfig,
+    tensors: dict[str, np.ndarray],
+    tokenizers: TokenizerPair,
+    output: str | os.PathLike,
+    decoding: DecodingConfig | None = None,
+    quantization: str | None = None,
+) -> pathlib.Path:
+    """Writes weights by name as the CTranslate2 model directory `output`: see `export_ctranslate2`."""
+    output = pathlib.Path(output)
+    _check(tensors, output, quantization)
+    spec = _specification(model, tensors, tokenizers, decoding or DecodingConfig())
+    spec.optimize(quantization=quantization)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    beside = output.with_name(f".{output.name}.writing-{os.getpid()}")
+    try:
+        beside.mkdir()
+        spec.save(str(beside))
+        save_tokenizers(tokenizers, beside)
+        beside.rename(output)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return output
+
+
+def _check(tensors: dict[str, np.ndarray], output: pathlib.Path, quantization: str | None) -> None:
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise ValueError(
+            f"CTranslate2's weights must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}. For others export "
+            "float32 and name them as `compute_type` when the model is loaded."
+        )
+    if output.exists():
+        raise ValueError(f"{output} is there already; remove it or choose another output.")
+    for name, tensor in tensors.items():
+        if not np.isfinite(tensor).all():
+            raise ValueError(f"The weight {name} has values that are not finite; export another checkpoint.")
+
+
+def _specification(model: ModelConfig, tensors: dict, tokenizers: TokenizerPair, decoding: DecodingConfig):
+    """The validated specification with its vocabularies."""
+    try:
+        from tf_transformer.export._ctranslate2_spec import transformer_spec_of
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"The export needs the package ctranslate2 ({error}); "
+            "install it with `pip install tf_transformer[ctranslate2]`."
+        ) from error
+    longest = decoding.max_source_length + decoding.max_extra_length + 1
+    spec = transformer_spec_of(model, tensors, max(_MIN_POSITIONS, longest))
+    source = vocabulary(tokenizers.source, model.vocab_size)
+    target = vocabulary(tokenizers.target, model.decoder_vocab_size)
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    spec.config.unk_token, spec.config.eos_token = UNKNOWN, target[model.end_id]
+    spec.config.bos_token = spec.config.decoder_start_token = target[model.start_id]
+    spec.config.add_source_eos = tokenizers.source.adds_end
+    spec.validate()
+    return spec
+
+
+def vocabulary(tokenizer: Tokenizer, size: int) -> list[str]:
+    """The piece of each id, `size` in all; ids that no piece has, or another id's piece, get a name of their own."""
+    special = {tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id}
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    pieces[tokenizer.unknown_id] = UNKNOWN
+    taken = {pieces[i] for i in special}
+    names = []
+    for i in range(size):
+        piece = pieces[i] if i < len(pieces) else None
+        if i not in special and (piece is None or piece in taken):
+            piece = f"<unused_{i}>"
+        taken.add(piece)
+        names.append(piece)
+    return names

@@ -1,0 +1,203 @@
+"""The model card of an export: `model.json` for machines, `README.md` for whoever receives the folder."""
+
+import dataclasses
+import datetime
+import json
+import pathlib
+
+from tf_transformer.export._candidate import Candidate
+from tf_transformer.export._verify import Trial
+from tf_transformer.export.inspection import Report
+from tf_transformer.workdir import Workdir, package_versions
+from tf_transformer.workdir.checkpoints import read_info
+
+_USE = """\
+## Use
+
+With TensorFlow Serving {oldest_server} or later; `MODEL_BASE` is the folder above this one:
+
+    docker run --rm -p 8501:8501 -e TF_ENABLE_ONEDNN_OPTS=1 -e MODEL_NAME=translate \\
+        -v "$PWD/MODEL_BASE:/models/translate" tensorflow/serving \\
+        --enable_batching --enable_per_model_batching_parameters
+    curl -d '{{"instances": ["…"]}}' http://localhost:8501/v1/models/translate:predict
+
+In Python, with `tensorflow` and `tensorflow-text`:
+
+    import tensorflow as tf
+    import tensorflow_text  # without it, loading fails: "Op type not registered 'Sentencepiece…'"
+
+    model = tf.saved_model.load("this folder")
+    model.signatures["serving_default"](text=tf.constant(["…"]))["translation"]
+
+Nothing else is needed: tokenizers and search are in the graph. Text is UTF-8; bytes that are not are replaced.
+`""` gives `""`. A source of more than {max_source_length} tokens is cut there, and `nbest` says so in `truncated`.
+"""
+
+
+def card_text(card: dict) -> str:
+    """README.md from the contents of model.json."""
+    parts = [_title(card), _facts(card), _use(card), _signatures(card), _scores(card), _checks(card)]
+    return "\n".join(parts)
+
+
+def _title(card: dict) -> str:
+    languages = [card["languages"][side] or "?" for side in ("source", "target")]
+    return f"# Translation {' → '.join(languages)}\n"
+
+
+def _facts(card: dict) -> str:
+    checkpoint, search, data = card["checkpoint"], card["decoding"], card["data"]
+    pairs = ", ".join(f"{name} {count:,}" for name, count in data["pairs"].items())
+    rows = {
+        "model": f"Transformer, preset `{card['preset']}`, {card['parameters']:,} parameters",
+        "checkpoint": f"{checkpoint['name']}, step {checkpoint['step']:,}{_origin(card['imported'])}",
+        "weights": card["weights"] + _rounding(card),
+        "search": f"beam {search['beam_size']}, alpha {search['alpha']}, output at most {search['max_extra_length']} "
+        f"tokens longer than the source, source at most {search['max_source_length']} tokens",
+        "data": f"{data['corpus'] or 'not known'}{f' (pairs: {pairs})' if pairs else ''}",
+        "licence": card["licence"] or "not stated",
+        "tokenizer": " / ".join(f"`{value[:16]}…`" for value in dict.fromkeys(card["tokenizer"]["sha256"].values())),
+        "made": f"{card['created']} with " + ", ".join(f"{name} {value}" for name, value in card["versions"].items()),
+    }
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items()), ""])
+
+
+def _origin(imported: dict | None) -> str:
+    return f", imported from {imported['from']} ({imported['format']})" if imported else ""
+
+
+def _rounding(card: dict) -> str:
+    effect = card["rounding"]
+    if effect is None:
+        return ""
+    return (
+        f" in the files, widened to float32 when loaded; {effect['changed']} of {effect['sentences']} translations are "
+        f"not those of the full weights, a token's log-probability differs by {effect['per_token']:.1e} on the average"
+    )
+
+
+def _use(card: dict) -> str:
+    server = card["oldest_server"] or "(no known release)"
+    return _USE.format(oldest_server=server, max_source_length=card["decoding"]["max_source_length"])
+
+
+def _signatures(card: dict) -> str:
+    lines = ["## Signatures", "", "| name | in | out |", "|---|---|---|"]
+    for name, tensors in card["signatures"].items():
+        columns = (", ".join(f"`{key}` {value}" for key, value in tensors[kind].items()) for kind in tensors)
+        lines.append(f"| `{name}` | {' | '.join(columns)} |")
+    return "\n".join([*lines, ""])
+
+
+def _scores(card: dict) -> str:
+    if not card["scores"]:
+        return "## Scores\n\nNone were measured: `tf-transformer evaluate --workdir WORKDIR` does.\n"
+    lines = ["## Scores", "", "| test set | search | score | signature |", "|---|---|---|---|"]
+    for evaluation in card["scores"]:
+        search = "beam {beam_size}, alpha {alpha}".format_map(evaluation["decoding"])
+        for score in evaluation["scores"]:
+            value, signature = f"{score['name']} {score['score']:.2f}", score["signature"].replace("|", "\\|")
+            lines.append(f"| {evaluation['test_set']} | {search} | {value} | `{signature}` |")
+    return "\n".join([*lines, ""])
+
+
+def _checks(card: dict) -> str:
+    verified = card["verified"]
+    return (
+        "## Checked\n\n"
+        f"Before it was published this export, moved and read-only, was loaded in a process that imports only "
+        f"tensorflow and tensorflow_text. It gave the checkpoint's answers to {verified['requests']} requests: "
+        f"{verified['sentences']} sentences ({verified['from']}), and empty, broken and very long text. "
+        "`model.json` lists the files with their SHA-256.\n"
+    )
+
+
+JSON, README = "model.json", "README.md"
+IMPORTED = "import.json"
+FORMAT = 1
+
+
+def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[str, dict]) -> dict:
+    """What there is to know of an export.
+
+    Args:
+        report: from `inspect`.
+        trial: from `verify`.
+        files: size and SHA-256 by name, of all files but the card's.
+    """
+    workdir, decoding, data = candidate.workdir, candidate.decoding, candidate.workdir.dataset_info
+    imported = _imported(workdir)
+    return {
+        "format": FORMAT,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "languages": {"source": data.get("source_language"), "target": data.get("target_language")},
+        "preset": workdir.config.preset,
+        "model": workdir.config.model.to_dict(),
+        "parameters": candidate.model.count_params(),
+        "weights": candidate.weights,
+        "rounding": dataclasses.asdict(candidate.rounding) if candidate.rounding else None,
+        "checkpoint": _checkpoint(candidate.checkpoint),
+        "data": _data(data),
+        "scores": scores_of(workdir, candidate.checkpoint),
+        "imported": imported,
+        "licence": (imported or data).get("licence"),
+        "decoding": decoding.to_dict() | {"n_best": decoding.n_best or decoding.beam_size},
+        "tokenizer": {"sha256": workdir.tokenizers.sha256},
+        "signatures": {each.name: _tensors(each) for each in report.signatures},
+        "oldest_server": report.oldest_server,
+        "verified": {"sentences": len(candidate.sentences), "from": candidate.sentences_from}
+        | dataclasses.asdict(trial),
+        "versions": package_versions(),
+        "files": files,
+    }
+
+
+def _checkpoint(path: pathlib.Path) -> dict:
+    info = read_info(path)
+    return {"name": path.name, "step": info["step"], "sha256": info["files"]["model.safetensors"]["sha256"]}
+
+
+def write_model_card(directory: pathlib.Path, card: dict) -> None:
+    """Writes both forms of the card into a SavedModel's directory."""
+    text = json.dumps(card, indent=2, ensure_ascii=False)
+    (directory / JSON).write_text(text + "\n", encoding="utf-8")
+    (directory / README).write_text(card_text(card), encoding="utf-8")
+
+
+def scores_of(workdir: Workdir, checkpoint: pathlib.Path) -> list[dict]:
+    """The scores that `evaluate` found for this very checkpoint, each with its signature and the search it is of."""
+    weights = read_info(checkpoint)["files"]["model.safetensors"]["sha256"]
+    found = []
+    for directory in sorted(workdir.evaluation.glob("*/")):
+        try:
+            config, figures = (_read(directory / name) for name in ("config.json", "scores.json"))
+            if config["checkpoint"]["files"]["model.safetensors"]["sha256"] != weights:
+                continue
+            scores = [each for each in figures.values() if isinstance(each, dict) and "signature" in each]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # of an export, or torn: it says nothing about this checkpoint
+        found.append({"test_set": config["test_set"], "decoding": config["decoding"], "scores": scores})
+    return found
+
+
+def _data(info: dict) -> dict:
+    """What the data's description says, without what it says about the machine it was prepared on."""
+    pairs = {name: split["pairs"] for name, split in info.get("splits", {}).items() if "pairs" in split}
+    return {"corpus": info.get("corpus", {}).get("spec"), "pairs": pairs}
+
+
+def _imported(workdir: Workdir) -> dict | None:
+    """What `import` wrote about weights that were trained elsewhere, their licence too; None for our own."""
+    file = workdir.path / IMPORTED
+    return _read(file) if file.is_file() else None
+
+
+def _read(file: pathlib.Path) -> dict:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _tensors(signature) -> dict[str, dict[str, str]]:
+    return {
+        kind: {tensor.name: str(tensor).partition(": ")[2] for tensor in tensors}
+        for kind, tensors in (("inputs", signature.inputs), ("outputs", signature.outputs))
+    }

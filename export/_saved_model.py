@@ -1,0 +1,80 @@
+"""Export to a SavedModel: text in, text out, complete in its directory, and published only if it is right.
+
+    MODEL_BASE/<version>/
+        saved_model.pb  variables/  fingerprint.pb   the graph with tokenizers and search, and the weights
+        assets.extra/tf_serving_warmup_requests      replayed by the server when it loads
+        batching_params.pbtxt                        for --enable_per_model_batching_parameters
+        README.md  model.json                        the model card, for people and for machines
+
+A version is written beside its place, tried by `verify` and renamed. Nothing that is there is ever touched.
+"""
+
+import dataclasses
+import logging
+import os
+import pathlib
+
+from tf_transformer.export import _publishing as publishing
+from tf_transformer.export._candidate import Candidate
+from tf_transformer.export._model_card import model_card, write_model_card
+from tf_transformer.export._verify import ExportRefused, Trial, require_sound, verify_export
+from tf_transformer.workdir import Workdir
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """A published version: its directory, the number it has, and how it was tried."""
+
+    path: pathlib.Path
+    version: int
+    trial: Trial
+
+
+def export_saved_model(
+    workdir: Workdir | str | os.PathLike,
+    output: str | os.PathLike,
+    checkpoint: str | os.PathLike = "auto",
+    weights: str = "float32",
+    **decoding,
+) -> Export:
+    """Publishes a checkpoint as the next version under `output`; ExportRefused, a ValueError, if it is not right.
+
+    Whatever precision and strategy the model was trained with, the graph is plain float32 and needs no GPU.
+
+    Args:
+        workdir: a `Workdir` or its path.
+        output: MODEL_BASE, made if it is not there.
+        checkpoint: as in `Workdir.checkpoint`.
+        weights: "float32", or "float16" or "bfloat16" for files of half the size.
+        **decoding: fields of `DecodingConfig` to change. `n_best` is the K of the signature `nbest`; None:
+            all beams.
+    """
+    workdir = workdir if isinstance(workdir, Workdir) else Workdir(workdir)
+    base = pathlib.Path(output)
+    if (base / "saved_model.pb").exists():
+        raise ValueError(f"{base} is a SavedModel itself; give the folder above it, which holds the versions.")
+    candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding)
+    with publishing.beside(base) as place:
+        return _publish(candidate, place, base)
+
+
+def _publish(candidate: Candidate, place: pathlib.Path, base: pathlib.Path) -> Export:
+    requests, expected, seconds = candidate.trial()
+    directory = place / "written"
+    candidate.save(directory, base.resolve().name, expected[0]["translation"].tolist())
+    report = require_sound(directory)
+    written = publishing.checksums(directory)
+    # From elsewhere, and unable to write: what a server on another machine gets.
+    directory = directory.rename(place / "moved elsewhere")
+    publishing.make_read_only(directory)
+    logger.info("Trying the export in a process of its own (%d requests) …", len(requests))
+    trial = verify_export(directory, requests, expected, timeout=600 + 20 * seconds)
+    if publishing.checksums(directory) != written:
+        raise ExportRefused("The export's files changed while it was loaded, nothing was published. Export again.")
+    publishing.set_modes(directory, 0o755, 0o644)
+    write_model_card(directory, model_card(candidate, report, trial, written))
+    path = publishing.publish(directory, base)
+    logger.info("Published %s: loads in %.1f s, %d rows as the checkpoint.", path, trial.load_seconds, trial.rows)
+    return Export(path, int(path.name), trial)

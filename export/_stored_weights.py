@@ -1,0 +1,138 @@
+"""Weights as a SavedModel stores them: float32 or half the bytes, and the effect of rounding.
+
+A smaller matrix is rounded when it is saved and widened once, when it is loaded. The graph computes with the same
+float32 variable as ever, so a request costs what it costs with full weights; only the files are smaller. Biases and
+the gains of normalisations, a thousandth of the bytes, stay as they are.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.export._trial_rows import batches_of
+from tf_transformer.export._verify import ExportRefused, answer
+
+DTYPES = {"float32": tf.float32, "float16": tf.float16, "bfloat16": tf.bfloat16}
+
+
+class RoundedVariable(tf.saved_model.experimental.TrackableResource):
+    """A float32 variable whose saved value has fewer bits.
+
+    Stands in for the variable in what is saved: functions that captured the variable find it by its handle. The
+    value it reads and writes in checkpoints is cast on the way.
+
+    Args:
+        variable: the tf.Variable that the functions read.
+        dtype: of the saved value.
+        name: the variable's name in the server, unlike that of any other.
+    """
+
+    def __init__(self, variable: tf.Variable, dtype: tf.DType, name: str):
+        super().__init__()
+        self._resource_handle = variable.handle
+        self._stored, self._shared_name = dtype, name
+        self._dtype, self._shape = variable.dtype, variable.shape
+
+    def _create_resource(self):
+        handle = tf.raw_ops.VarHandleOp(dtype=self._dtype, shape=self._shape, shared_name=self._shared_name)
+        if tf.inside_function():
+            # TensorFlow's loader in Python asks for the value before it restores it.
+            tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(self._shape, self._dtype))
+        return handle
+
+    def _destroy_resource(self):
+        tf.raw_ops.DestroyResourceOp(resource=self.resource_handle, ignore_lookup_error=True)
+
+    def _serialize_to_tensors(self):
+        value = tf.raw_ops.ReadVariableOp(resource=self.resource_handle, dtype=self._dtype)
+        return {"value": tf.cast(value, self._stored)}
+
+    def _restore_from_tensors(self, restored_tensors):
+        value = tf.ensure_shape(tf.cast(restored_tensors["value"], self._dtype), self._shape)
+        return tf.raw_ops.AssignVariableOp(resource=self.resource_handle, value=value)
+
+
+def rounded(tensors: dict[str, np.ndarray], weights: str, source: str) -> dict[str, np.ndarray]:
+    """Arrays by name as they come back from `weights` ("float32", "float16", "bfloat16"), still float32.
+
+    A value that is not finite, before or after, is a ValueError that names the array.
+
+    Args:
+        source: where the arrays come from, for the message.
+    """
+    if weights not in DTYPES:
+        raise ValueError(f"weights must be one of {', '.join(DTYPES)}, not {weights!r}.")
+    dtype = DTYPES[weights].as_numpy_dtype
+    result = {}
+    for name, value in tensors.items():
+        _require_finite(value, f"{source}: {name} holds", "Export another checkpoint.")
+        if value.ndim < 2:
+            result[name] = value
+            continue
+        with np.errstate(over="ignore"):
+            result[name] = value.astype(dtype).astype(np.float32)
+        advice = "Export with weights float32 or bfloat16, which reach as far as the checkpoint does."
+        _require_finite(result[name], f"{source}: as {weights}, {name} holds", advice)
+    return result
+
+
+def stored(variables: dict[str, tf.Variable], weights: str) -> dict:
+    """What a SavedModel's root has to hold so that `variables`, by name, are saved as `weights`."""
+    small = DTYPES[weights]
+    return {
+        name: RoundedVariable(variable, small, name)
+        if small != variable.dtype and variable.shape.rank > 1
+        else variable
+        for name, variable in variables.items()
+    }
+
+
+def _require_finite(value: np.ndarray, what: str, advice: str) -> None:
+    strange = int(value.size - np.isfinite(value).sum())
+    if strange:
+        raise ValueError(f"{what} {strange} values that are NaN or infinite; a model must have none. {advice}")
+
+
+LIMIT = 0.05
+"""By how much the log-probability of a token may change on the average."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounding:
+    """The effect: of `sentences` translations `changed` are others, and scores differ by `per_token` on average."""
+
+    sentences: int
+    changed: int
+    per_token: float
+
+
+def compare_rounded(functions, sentences: list[bytes], assign_rounded: Callable[[], None]) -> Rounding:
+    """Translates with full weights, assigns the rounded ones, and compares; they stay assigned.
+
+    More than `LIMIT` is ExportRefused.
+
+    Args:
+        functions: the signatures of the model in memory.
+        assign_rounded: changes the model's weights.
+    """
+    batches = batches_of(sentences)
+    full = answer(functions, [("serving_default", {"text": batch}) for batch in batches])
+    pairs = [
+        ("score", {"source": batch, "target": found["translation"].tolist()}) for batch, found in zip(batches, full)
+    ]
+    full_scores = answer(functions, pairs)
+    assign_rounded()
+    small = answer(functions, [("serving_default", {"text": batch}) for batch in batches])
+    small_scores = answer(functions, pairs)
+    changed = sum(int((one["translation"] != other["translation"]).sum()) for one, other in zip(full, small))
+    tokens = sum(int(each["tokens"].sum()) for each in full_scores)
+    apart = sum(float(np.abs(one["score"] - other["score"]).sum()) for one, other in zip(full_scores, small_scores))
+    rounding = Rounding(len(sentences), changed, apart / max(tokens, 1))
+    if not rounding.per_token <= LIMIT:
+        raise ExportRefused(
+            f"Smaller weights change this model too much: a token's log-probability by {rounding.per_token:.3f} on the "
+            f"average, {LIMIT} is allowed. Export it with float32 weights."
+        )
+    return rounding

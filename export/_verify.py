@@ -1,0 +1,197 @@
+"""The gate of an export: a clean process, loading it from elsewhere, has to answer as the checkpoint does.
+
+The process knows TensorFlow and tensorflow_text alone, the SavedModel has been moved and cannot be written to.
+Strings and whole numbers have to be the same, scores within `TOLERANCE`.
+"""
+
+import base64
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.export.inspection import Report, inspect_saved_model
+
+TOLERANCE = 1e-4
+# Scores are sums over tokens: of a long row's, float32 knows no more digits.
+_RELATIVE = 1e-5
+_SHOWN = 5
+_SCRIPT = pathlib.Path(__file__).with_name("clean_process.py")
+
+Request = tuple[str, dict[str, list[bytes]]]
+"""A signature's name and its inputs."""
+
+Answer = dict[str, np.ndarray]
+"""The outputs of a request."""
+
+
+class ExportRefused(ValueError):
+    """An export that is not published, and why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What the gate did: requests and rows compared, seconds to load, and seconds in all."""
+
+    requests: int
+    rows: int
+    load_seconds: float
+    seconds: float
+
+
+def require_sound(directory: pathlib.Path) -> Report:
+    """What `inspect` says of a SavedModel; ExportRefused if it finds anything wrong."""
+    report = inspect_saved_model(directory)
+    if report.problems:
+        found = "\n".join(f"  {problem.message}" for problem in report.problems)
+        raise ExportRefused(f"The export is not sound, nothing was published:\n{found}")
+    return report
+
+
+def trial_requests(
+    functions, sentences: list[list[bytes]], unusual: list[list[bytes]]
+) -> tuple[list[Request], list[Answer]]:
+    """What an export is asked, and the answers that are expected of it.
+
+    All batches are translated, and their translations scored. The first and the unusual ones also go through `nbest`,
+    a few rows of them through `attention`.
+
+    Args:
+        functions: the signatures of the model in memory.
+        sentences, unusual: batches of rows of text.
+    """
+    batches = sentences + unusual
+    translated = [("serving_default", {"text": batch}) for batch in batches]
+    answers = answer(functions, translated)
+    others: list[Request] = [
+        ("score", {"source": batch, "target": found["translation"].tolist()}) for batch, found in zip(batches, answers)
+    ]
+    others += [("nbest", {"text": batch}) for batch in [*sentences[:1], *unusual]]
+    others += [("attention", {"text": batch[:5]}) for batch in [*sentences[:1], *unusual]]
+    return translated + others, answers + answer(functions, others)
+
+
+def answer(functions, requests: list[Request]) -> list[Answer]:
+    """The answers of functions in memory to requests, computed on the CPU as the clean process does."""
+    answers = []
+    for signature, inputs in requests:
+        with tf.device("/CPU:0"):
+            tensors = {name: tf.constant(rows, tf.string, [len(rows)]) for name, rows in inputs.items()}
+            answers.append({name: value.numpy() for name, value in functions[signature](**tensors).items()})
+    return answers
+
+
+def verify_export(
+    directory: pathlib.Path, requests: list[Request], expected: list[Answer], timeout: float | None = None
+) -> Trial:
+    """Raises ExportRefused, with the first differences, unless a clean process gives the expected answers.
+
+    Args:
+        directory: the SavedModel.
+        requests, expected: from `trial_requests`.
+        timeout: seconds after which it is refused for not answering; None: it may take its time.
+    """
+    began = time.monotonic()
+    found, load_seconds = answers_of_clean_process(directory, requests, timeout)
+    differences = [
+        difference for asked, one, other in zip(requests, expected, found) for difference in _compare(asked, one, other)
+    ]
+    if differences:
+        shown = "\n".join(differences[:_SHOWN])
+        raise ExportRefused(
+            f"The export does not answer as the checkpoint does, nothing was published. Differences: "
+            f"{len(differences)}{f', the first {_SHOWN}' if len(differences) > _SHOWN else ''}:\n{shown}"
+        )
+    rows = sum(len(next(iter(inputs.values()))) for _, inputs in requests)
+    return Trial(len(requests), rows, load_seconds, time.monotonic() - began)
+
+
+def answers_of_clean_process(
+    directory: pathlib.Path, requests: list[Request], timeout: float | None = None
+) -> tuple[list[Answer], float]:
+    """The answers that a SavedModel gives in a process of its own, and the seconds it took to load."""
+    asked = [
+        [name, {key: [_to_text(row) for row in rows] for key, rows in inputs.items()}] for name, inputs in requests
+    ]
+    with tempfile.TemporaryDirectory() as scratch:
+        question, reply = pathlib.Path(scratch, "requests.json"), pathlib.Path(scratch, "answers.json")
+        question.write_text(json.dumps(asked), encoding="utf-8")
+        _run([str(directory.resolve()), str(question), str(reply)], scratch, timeout)
+        result = json.loads(reply.read_text(encoding="utf-8"))
+    if result["imported"]:
+        raise ExportRefused(f"Loading the export imported {', '.join(result['imported'])}: other machines lack it.")
+    answers = [{name: _decode(value) for name, value in each.items()} for each in result["answers"]]
+    return answers, result["load_seconds"]
+
+
+def _run(arguments: list[str], scratch: str, timeout: float | None) -> None:
+    """Runs the script. `-P` keeps its own folder, with our `inspect.py`, off the path."""
+    command = [sys.executable, "-P", str(_SCRIPT), *arguments]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    try:
+        done = subprocess.run(
+            command, cwd=scratch, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        raise ExportRefused(f"The export has not answered after {timeout:.0f} s, nothing was published.") from None
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise ExportRefused(
+            f"The export does not load and answer in a process of its own (exit code {done.returncode}), nothing was "
+            "published:\n" + "\n".join(lines[-20:])
+        )
+
+
+def _compare(request: Request, expected: Answer, found: Answer) -> list[str]:
+    """A text for each row of each output that differs."""
+    signature, inputs = request
+    if expected.keys() != found.keys():
+        return [f"  {signature}: the outputs are {sorted(found)}, expected {sorted(expected)}"]
+    texts = []
+    for name in sorted(expected):
+        one, other = expected[name], found[name]
+        if one.shape != other.shape or one.dtype.kind != other.dtype.kind:
+            texts.append(f"  {signature}.{name}: {other.dtype} {other.shape}, expected {one.dtype} {one.shape}")
+            continue
+        for row in np.flatnonzero(~_same_rows(one, other)):
+            sent = "; ".join(f"{key}={_short(rows[row])}" for key, rows in inputs.items())
+            sides = f"    checkpoint: {_short(one[row])}\n    export:     {_short(other[row])}"
+            texts.append(f"  {signature}.{name} of {sent}\n{sides}")
+    return texts
+
+
+def _same_rows(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Whether each row of two arrays of one shape is the same: [N] bool. NaN is never the same."""
+    close = one.dtype.kind == "f"
+    same = np.isclose(one, other, rtol=_RELATIVE, atol=TOLERANCE) if close else one == other
+    return same.reshape(len(same), -1).all(axis=1) if same.size else np.ones(len(same), bool)
+
+
+def _short(value) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+        return repr(value if len(value) <= 100 else f"{value[:100]}… ({len(value)} characters)")
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return f"[{', '.join(_short(each) for each in value[:4])}{', …' if len(value) > 4 else ''}]"
+    text = str(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _to_text(row: bytes) -> str:
+    return base64.b64encode(row).decode()
+
+
+def _decode(array: dict) -> np.ndarray:
+    if array["dtype"] == "string":
+        values = np.empty(len(array["values"]), object)
+        values[:] = [base64.b64decode(each) for each in array["values"]]
+    else:
+        values = np.asarray(array["values"], array["dtype"])
+    return values.reshape(array["shape"])

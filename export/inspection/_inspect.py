@@ -1,0 +1,152 @@
+"""What is inside a SavedModel, which servers load it, and what is wrong with it.
+
+Works on any SavedModel, ours or not. The graph is read as data: nothing in it is run, and its ops need not be
+registered on this machine.
+"""
+
+import collections
+import dataclasses
+import pathlib
+
+from tensorflow.core.framework import types_pb2
+from tensorflow.python.framework import op_def_registry
+
+from tf_transformer.export.inspection import _files as saved_model_files
+from tf_transformer.export.inspection import _graph as graph_problems
+from tf_transformer.export.inspection import _graph as graph_walk
+from tf_transformer.export.inspection import _releases as serving_releases
+from tf_transformer.export.inspection._report import Problem, Report, Signature, Sizes, Tensor
+
+INIT_OP = "__saved_model_init_op"
+
+
+class NotASavedModel(ValueError):
+    """Raised for a path that holds no `saved_model.pb`."""
+
+
+def inspect_saved_model(path) -> Report:
+    """Reads the SavedModel in directory `path` and reports on it.
+
+    Raises:
+        NotASavedModel: There is no `saved_model.pb` in `path`. A damaged one is a problem in the report instead.
+    """
+    directory = pathlib.Path(path)
+    if not (directory / saved_model_files.GRAPH).is_file():
+        raise NotASavedModel(_not_a_saved_model(directory))
+    message = saved_model_files.read_graph(directory)
+    if isinstance(message, Problem):
+        return Report(str(directory), sizes=_sizes(directory), problems=(message,))
+    serving = [graph for graph in message.meta_graphs if "serve" in graph.meta_info_def.tags]
+    report = _report(directory, (serving or message.meta_graphs)[0])
+    if not serving:
+        tags = [sorted(graph.meta_info_def.tags) for graph in message.meta_graphs]
+        wrong = Problem("signature", f"no graph is tagged 'serve' (there are {tags}): no server finds it")
+        report = dataclasses.replace(report, problems=(*report.problems, wrong))
+    return report
+
+
+def _report(directory, meta_graph) -> Report:
+    places = list(graph_walk.serving_places(meta_graph))
+    ops = collections.Counter(place.node.op for place in places)
+    functions = {function.signature.name for function in meta_graph.graph_def.library.function}
+    ops = {op: count for op, count in sorted(ops.items()) if op not in functions}
+    variables = saved_model_files.read_variables(directory, expected="VarHandleOp" in ops or "VariableV2" in ops)
+    needs = _needs(meta_graph, places, ops)
+    servers, server_problems = _servers(meta_graph, ops, needs)
+    signatures = tuple(_signature(meta_graph, name) for name in sorted(meta_graph.signature_def) if name != INIT_OP)
+    return Report(
+        path=str(directory),
+        tensorflow_version=meta_graph.meta_info_def.tensorflow_version,
+        producer=meta_graph.graph_def.versions.producer,
+        min_consumer=meta_graph.graph_def.versions.min_consumer,
+        signatures=signatures,
+        sizes=_sizes(directory, meta_graph, variables),
+        ops=ops,
+        servers=tuple(servers),
+        newest_ops=needs,
+        problems=(
+            *saved_model_files.damage_problems(directory),
+            *saved_model_files.asset_problems(directory, meta_graph),
+            *variables.problems,
+            *graph_problems.signature_problems(signatures),
+            *graph_problems.op_problems(places),
+            *graph_problems.jit_problems(meta_graph, places),
+            *server_problems,
+        ),
+    )
+
+
+def _needs(meta_graph, places, ops) -> dict[str, str]:
+    """Ops, and attributes of ops, that came after the oldest known release: name to first release."""
+    oldest = serving_releases.RELEASES[0]
+    needs = {op: serving_releases.FIRST_RELEASE.get(op, oldest) for op in ops}
+    if meta_graph.meta_info_def.stripped_default_attrs:  # what is left of the attributes was set on purpose
+        written = {f"{place.node.op}.{name}" for place in places for name in place.node.attr}
+        needs |= {name: first for name, first in serving_releases.FIRST_RELEASE_OF_ATTRIBUTE.items() if name in written}
+    return {name: first for name, first in needs.items() if first != oldest}
+
+
+def _servers(meta_graph, ops, needs) -> tuple[list[str], list[Problem]]:
+    """The known releases that load the graph, and why there are none."""
+    unknown = sorted(op for op in ops if op not in serving_releases.FIRST_RELEASE and op_def_registry.get(op) is None)
+    if unknown:
+        return [], [
+            Problem("unknown_op", f"op {op} is in no known server: it needs one built with that op") for op in unknown
+        ]
+    first = serving_releases.RELEASES[0]
+    for release in needs.values():
+        first = serving_releases.later(first, release)
+    min_consumer = meta_graph.graph_def.versions.min_consumer
+    servers = [
+        release
+        for release in serving_releases.releases_from(first)
+        if serving_releases.reads_graph_version(release, min_consumer)
+    ]
+    if servers:
+        return servers, []
+    reason = f"it needs {', '.join(sorted(needs)) or 'a reader'} of {first} and graph version {min_consumer}"
+    return [], [Problem("server", f"no release up to {serving_releases.RELEASES[-1]} loads it: {reason}")]
+
+
+def _signature(meta_graph, name) -> Signature:
+    definition = meta_graph.signature_def[name]
+    return Signature(
+        name=name,
+        inputs=tuple(_tensor(each, definition.inputs[each]) for each in sorted(definition.inputs)),
+        outputs=tuple(_tensor(each, definition.outputs[each]) for each in sorted(definition.outputs)),
+        functions=len(graph_walk.signature_functions(meta_graph, definition)),
+    )
+
+
+def _tensor(name, info) -> Tensor:
+    shape = None if info.tensor_shape.unknown_rank else tuple(dim.size for dim in info.tensor_shape.dim)
+    dtype = types_pb2.DataType.Name(info.dtype).removeprefix("DT_").lower()
+    return Tensor(name, dtype, shape)
+
+
+def _sizes(directory, meta_graph=None, variables=None) -> Sizes:
+    graph = meta_graph.graph_def if meta_graph else None
+    functions = graph.library.function if graph else ()
+    return Sizes(
+        graph_bytes=saved_model_files.bytes_under(directory / saved_model_files.GRAPH),
+        variables_bytes=saved_model_files.bytes_under(directory / "variables"),
+        assets_bytes=sum(saved_model_files.bytes_under(directory / name) for name in ("assets", "assets.extra")),
+        total_bytes=saved_model_files.bytes_under(directory),
+        nodes=len(graph.node) + sum(len(each.node_def) for each in functions) if graph else 0,
+        functions=len(functions),
+        variables=variables.count if variables else 0,
+        parameters=variables.parameters if variables else 0,
+    )
+
+
+def _not_a_saved_model(directory: pathlib.Path) -> str:
+    if not directory.exists():
+        return f"expected the directory of a SavedModel, but {directory} does not exist"
+    versions = sorted(
+        (each.parent.name for each in directory.glob(f"*/{saved_model_files.GRAPH}")),
+        key=lambda name: (len(name), name),
+    )
+    hint = (
+        f"did you mean {directory / versions[-1]}?" if versions else "give the directory that tf.saved_model.save wrote"
+    )
+    return f"expected a SavedModel, but {directory} has no {saved_model_files.GRAPH}: {hint}"

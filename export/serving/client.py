@@ -1,0 +1,177 @@
+"""A client for TensorFlow Serving's REST interface in plain Python: no TensorFlow, nothing to install.
+
+python -m tf_transformer.export.serving.client --url http://127.0.0.1:8501/v1/models/NAME "Hello."
+echo "Hello." | python -m tf_transformer.export.serving.client --url http://127.0.0.1:8501 --name NAME
+"""
+
+import argparse
+import base64
+import http.client
+import json
+import random
+import re
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+
+_MODEL_URL = re.compile(
+    r"(?P<base>https?://[^/]+.*?)/v1/models/(?P<name>[^/:]+)(?P<version>/versions/\d+)?(:predict)?/?"
+)
+_WORTH_ANOTHER_TRY = {429, 500, 502, 503, 504}
+
+
+class RequestRefused(ValueError):
+    """Raised when the server says that the request is wrong: sending it again would not help."""
+
+
+class ServerUnavailable(ConnectionError):
+    """Raised when there was no answer, also not after the retries."""
+
+
+class Client:
+    """Asks a server for translations.
+
+    Example:
+        client = Client("http://127.0.0.1:8501/v1/models/en-de")
+        client.translate(["Hello.", "Good night."])
+
+    Args:
+        url: The server (`http://host:8501`, with `name`) or the model (`http://host:8501/v1/models/NAME`, or one
+            version of it, `…/NAME/versions/3`).
+        name: The model's name, when `url` does not say it.
+        timeout: Seconds for each try.
+        retries: Further tries after a failed one. Only connection errors, time-outs, 429 and 5xx are tried again.
+        batch_size: Rows in one request.
+        backoff: Seconds before the first retry, doubled for each further one, with some chance in it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+        batch_size: int = 32,
+        backoff: float = 0.25,
+    ):
+        if batch_size < 1 or retries < 0 or timeout <= 0:
+            raise ValueError(
+                f"expected batch_size >= 1, retries >= 0, timeout > 0; got {batch_size}, {retries}, {timeout}"
+            )
+        self.model_url = _model_url(url, name)
+        self.timeout = timeout
+        self.retries = retries
+        self.batch_size = batch_size
+        self.backoff = backoff
+
+    def translate(self, texts: Sequence[str | bytes]) -> list[str]:
+        """The translation of each text, in their order."""
+        return self.predict([_value(text) for text in texts])
+
+    def nbest(self, texts: Sequence[str | bytes]) -> list[dict]:
+        """For each text its `translations` and their `scores`, best first, and whether it was `truncated`."""
+        return self.predict([{"text": _value(text)} for text in texts], "nbest")
+
+    def score(self, sources: Sequence[str | bytes], targets: Sequence[str | bytes]) -> list[dict]:
+        """For each pair the log-probability (`score`) of the target and its number of `tokens`."""
+        if len(sources) != len(targets):
+            raise ValueError(f"expected as many targets as sources, but got {len(sources)} and {len(targets)}")
+        pairs = zip(sources, targets, strict=True)
+        return self.predict([{"source": _value(one), "target": _value(other)} for one, other in pairs], "score")
+
+    def predict(self, instances: list, signature: str = "serving_default") -> list:
+        """The predictions for instances of any signature, in as many requests as it takes."""
+        predictions = []
+        for start in range(0, len(instances), self.batch_size):
+            part = instances[start : start + self.batch_size]
+            answer = self._send(":predict", {"signature_name": signature, "instances": part}).get("predictions")
+            if not isinstance(answer, list) or len(answer) != len(part):
+                raise ServerUnavailable(
+                    f"{self.model_url} sent {len(part)} rows back as {str(answer)[:100]}: is it a model?"
+                )
+            predictions.extend(answer)
+        return predictions
+
+    def status(self) -> list[dict]:
+        """The state of each version the server knows."""
+        return self._send("")["model_version_status"]
+
+    def _send(self, suffix: str, body: dict | None = None) -> dict:
+        url = self.model_url + suffix
+        data = None if body is None else json.dumps(body).encode("ascii")
+        for attempt in range(self.retries + 1):
+            try:
+                request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+                with urllib.request.urlopen(request, timeout=self.timeout) as response:
+                    return json.load(response)
+            except urllib.error.HTTPError as error:
+                reason = f"HTTP {error.code}: {_error_of(error)}"
+                if error.code not in _WORTH_ANOTHER_TRY:
+                    raise RequestRefused(f"{url} refused the request. {reason}") from error
+            # No connection, a time-out, an answer that breaks off, or one that is not JSON.
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                reason = str(getattr(error, "reason", error)) or type(error).__name__
+            if attempt < self.retries:
+                time.sleep(self.backoff * 2**attempt * random.uniform(0.5, 1.0))
+        raise ServerUnavailable(
+            f"no answer from {url} after {self.retries + 1} tries: {reason}. Is the server running there?"
+        )
+
+
+def _model_url(url: str, name: str | None) -> str:
+    match = _MODEL_URL.fullmatch(url)
+    name = name and urllib.parse.quote(name, safe="")
+    if match:
+        return f"{match['base']}/v1/models/{name or match['name']}{match['version'] or ''}"
+    if not re.match(r"https?://[^/]", url):
+        raise ValueError(f"expected an address like http://127.0.0.1:8501, but got {url!r}")
+    if not name:
+        raise ValueError(f"{url!r} does not say which model: give a name, or an address ending in /v1/models/NAME")
+    return f"{url.rstrip('/')}/v1/models/{name}"
+
+
+def _value(text: str | bytes):
+    """Text as JSON holds it: bytes as base64, half characters (lone surrogates), which cannot travel, replaced."""
+    if isinstance(text, bytes):
+        return {"b64": base64.b64encode(text).decode("ascii")}
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _error_of(error: urllib.error.HTTPError) -> str:
+    try:
+        text = error.read().decode("utf-8", "replace")
+        return str(json.loads(text)["error"])
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        return error.reason
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Translates the arguments, or the lines of stdin, to lines of stdout."""
+    parser = argparse.ArgumentParser(
+        prog="client", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", nargs="*", help="what to translate (default: the lines of stdin)")
+    parser.add_argument("--url", required=True, help="the server or the model: http://host:8501[/v1/models/NAME]")
+    parser.add_argument("--name", help="the model's name, when the address does not say it")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for each try (default: %(default)s)")
+    parser.add_argument(
+        "--retries", type=int, default=3, help="further tries after a failed one (default: %(default)s)"
+    )
+    parser.add_argument("--batch-size", type=int, default=32, help="lines in one request (default: %(default)s)")
+    args = parser.parse_args(argv)
+    try:
+        client = Client(args.url, args.name, args.timeout, args.retries, args.batch_size)
+        texts = args.text or [line.rstrip("\n") for line in sys.stdin]
+        for line in client.translate(texts):
+            print(line)
+    except (ValueError, OSError) as error:
+        print(f"client: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

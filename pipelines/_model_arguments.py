@@ -1,0 +1,106 @@
+"""The flags of commands that use a trained model: which one, and how it searches."""
+
+import argparse
+
+# Flags that are fields of DecodingConfig: an export has its search inside, so they cannot be given with one.
+_DECODING = {
+    "beam_size": (int, "K", "hypotheses kept in the search (default: the work directory's, in the paper 4)"),
+    "alpha": (float, "A", "length penalty ((5 + length) / 6) ** A (default: the work directory's, in the paper 0.6)"),
+}
+_SAMPLING = {
+    "temperature": (float, "T", "divides the logits before drawing (default: 1)"),
+    "top_k": (int, "N", "draw from the N likeliest ids only"),
+    "top_p": (float, "P", "draw from the likeliest ids that together reach probability P only"),
+    "seed": (int, "N", "of the draws: the same seed gives the same translations"),
+}
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds --workdir or --saved-model, and what goes with them."""
+    parser.add_argument("--workdir", metavar="DIR", help="what `train` wrote")
+    parser.add_argument("--saved-model", metavar="DIR", help="what `export` wrote: MODEL_BASE, or a version in it")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME",
+        help="average, best, latest, step-XXXXXXXX or a path (default: the first of these that is there)",
+    )
+
+
+def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of the search."""
+    _add(parser, _DECODING)
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="decoding.FIELD=VALUE",
+        action="append",
+        default=[],
+        help="any other field of the search, such as decoding.no_repeat_ngram=3; repeatable",
+    )
+
+
+def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of sampling."""
+    parser.add_argument("--sample", action="store_true", help="draw translations instead of searching for the best")
+    _add(parser, _SAMPLING)
+
+
+def decoding_settings(args: argparse.Namespace) -> list[str]:
+    """The settings of the search that were given, as `Config.override` takes them."""
+    given = {name: getattr(args, name, None) for name in (*_DECODING, *_SAMPLING)}
+    settings = [f"decoding.{name}={value}" for name, value in given.items() if value is not None]
+    if getattr(args, "sample", False):
+        settings.append("decoding.sampling=true")
+    elif any(given[name] is not None for name in _SAMPLING):
+        raise ValueError("--temperature, --top-k, --top-p and --seed are options of sampling: add --sample.")
+    settings += getattr(args, "settings", [])
+    for setting in settings:
+        if not setting.strip().startswith("decoding."):
+            raise ValueError(f"Only fields of the search can be set here, decoding.FIELD=VALUE, not {setting!r}.")
+    return settings
+
+
+def load_text_model(args: argparse.Namespace):
+    """The model that the flags name: a `LoadedModel`, or an `ExportedModel` for --saved-model.
+
+    This process computes on one thread an operation from now on, and so several batches at a time.
+    """
+    from tf_transformer.decoding import one_thread_an_operation
+
+    one_thread_an_operation()
+    if args.saved_model is None:
+        return _load_workdir(args)
+    settings = decoding_settings(args)
+    if settings or args.checkpoint is not None:
+        what = settings[0] if settings else "a checkpoint"
+        raise ValueError(
+            f"An export has its weights and its search inside; {what} needs --workdir without --saved-model."
+        )
+    from tf_transformer.decoding import ExportedModel
+
+    return ExportedModel(args.saved_model)
+
+
+def decoding_config(args: argparse.Namespace):
+    """The search of the work directory with the flags' settings."""
+    from tf_transformer.workdir import Workdir
+
+    return Workdir(args.workdir).config.override(decoding_settings(args)).decoding
+
+
+def _load_workdir(args: argparse.Namespace):
+    if args.workdir is None:
+        raise ValueError(
+            "Which model? Give --workdir DIR, what `train` wrote, or --saved-model DIR, what `export` wrote."
+        )
+    config = decoding_config(args)
+    from tf_transformer.decoding import LoadedModel, Translator
+    from tf_transformer.workdir import Workdir
+
+    translator = Translator.from_workdir(args.workdir, args.checkpoint or "auto", **config.to_dict())
+    return LoadedModel(translator, str(args.workdir), Workdir(args.workdir).dataset_info.get("target_language"))
+
+
+def _add(parser: argparse.ArgumentParser, flags: dict) -> None:
+    for name, (kind, metavar, text) in flags.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=text)

@@ -1,0 +1,98 @@
+"""Text of a command: files, standard input and output, or a split of the prepared data."""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def open_input(path: str | None) -> Iterator[BinaryIO]:
+    """The bytes of a file, or of standard input for None and "-"."""
+    if path in (None, "-"):
+        yield sys.stdin.buffer
+    else:
+        with open(path, "rb") as stream:
+            yield stream
+
+
+@contextlib.contextmanager
+def open_output(path: str | None) -> Iterator[BinaryIO]:
+    """Standard output for None and "-", or a file that appears when all went well; until then the old one stays.
+
+    A link stays one: the file that it leads to is replaced.
+    """
+    if path in (None, "-", "/dev/stdout"):
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    elif os.path.exists(path) and not os.path.isfile(path):
+        # A pipe or a device is not replaced by a file.
+        with open(path, "wb") as stream:
+            yield stream
+    else:
+        with _replacing(pathlib.Path(os.path.realpath(path))) as stream:
+            yield stream
+
+
+@contextlib.contextmanager
+def _replacing(path: pathlib.Path) -> Iterator[BinaryIO]:
+    beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
+    try:
+        with open(beside, "wb") as stream:
+            yield stream
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def quiet_broken_pipe() -> Iterator[None]:
+    """Ends the block without a message where the reader of standard output has gone, as after `| head`."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Python flushes standard output once more when it exits, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def lines_of_files(source: str, target: str) -> tuple[list[str], list[str]]:
+    """The lines of two files of one length, bad UTF-8 replaced."""
+    from tf_transformer.text import read_lines
+
+    sides = []
+    for path in (source, target):
+        with open(path, "rb") as stream:
+            sides.append([line.decode("utf-8", "replace") for line in read_lines(stream)])
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(
+            f"{source} and {target} must have as many lines as each other; they have {len(sides[0]):,} and "
+            f"{len(sides[1]):,}. Are they of the same test set?"
+        )
+    return sides[0], sides[1]
+
+
+def lines_of_split(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Sources and references of `--split` of the data that the model was trained on."""
+    from tf_transformer.data import PreparedDataset
+
+    return PreparedDataset(prepared_directory(args)).lines(args.split)
+
+
+def prepared_directory(args: argparse.Namespace) -> pathlib.Path:
+    """--data, or where the work directory says that its data is."""
+    if args.data is not None:
+        return pathlib.Path(args.data)
+    if args.workdir is None:
+        raise ValueError("Which sentences? Give --data DIR, what `prepare` wrote, or --source F and --reference F.")
+    from tf_transformer.workdir import Workdir
+
+    directory = Workdir(args.workdir).dataset_info.get("directory")
+    if directory is None:
+        raise ValueError(
+            f"{args.workdir} does not say where its data is; give --data DIR, what `prepare` wrote, or --source F and "
+            "--reference F."
+        )
+    return pathlib.Path(directory)

@@ -1,0 +1,4 @@
+from . import ablation as ablation
+from . import attention as attention
+
+__all__ = ["ablation", "attention"]

@@ -1,0 +1,181 @@
+"""An ablation as one call: rows are trained and scored one after another."""
+
+import json
+import logging
+import os
+import pathlib
+import platform
+from collections.abc import Callable, Sequence
+
+from tf_transformer.analysis.ablation._report import RESULT, RowResult, Setting, ablation_figure, as_json, markdown
+from tf_transformer.analysis.ablation._rows import AblationOptions, row_configs
+from tf_transformer.config import Config
+from tf_transformer.data import PreparedDataset
+from tf_transformer.decoding import LoadedModel, Translator
+from tf_transformer.evaluation import evaluate
+from tf_transformer.presets import PRESETS, count_parameters
+from tf_transformer.training import TrainingResult, check_config, check_dataset, read_log, train, with_vocabulary
+from tf_transformer.workdir import CONFIG, Workdir, package_versions
+
+
+def score_row(
+    row: str, directory: pathlib.Path, prepared: PreparedDataset, split: str, training: TrainingResult
+) -> RowResult:
+    """Scores the last checkpoint on a split, as the paper's Table 3 does: beam search, no averaging."""
+    workdir = Workdir(directory)
+    sources, references = prepared.lines(split)
+    model = LoadedModel(Translator.from_workdir(directory, "latest"), row)
+    evaluation = evaluate(model, sources, references, prepared.target_language, bootstrap=0)
+    scores = {score.key: score for score in evaluation.scores}
+    return RowResult(
+        row=row,
+        steps=training.step,
+        ended=training.ended,
+        split=split,
+        parameters=count_parameters(workdir.config.model),
+        perplexity=evaluation.perplexity,
+        sacrebleu=scores["sacrebleu"].value,
+        chrf=scores["chrf"].value,
+        compound_split_bleu=scores["tokenized_compound_split_bleu"].value,
+        signature=scores["sacrebleu"].signature,
+        sentences=len(sources),
+        training_seconds=step_seconds(workdir),
+        scoring_seconds=evaluation.seconds,
+    )
+
+
+def step_seconds(workdir: Workdir) -> float:
+    """How long the steps of a run took, by its log: over all its starts, and after a kill too."""
+    events = [event for event in read_log(workdir.logs) if event["event"] == "train"]
+    return sum(event["tokens"] / event["tokens_per_second"] for event in events if event["tokens_per_second"])
+
+
+TABLE = "table"
+
+logger = logging.getLogger(__name__)
+
+
+class Ablation:
+    """Rows of the paper's Table 3, or any presets, on one's own data. Every row has a work directory under `workdir`.
+
+    A finished row is kept and a row that was interrupted goes on, so the same call again costs nothing or the rest.
+
+    Args:
+        data: a prepared directory.
+        workdir: is made; `<row>/` for each row, and the table.
+        rows: names of presets, in the order they are trained in.
+        options: what all rows have in common.
+        split: that rows are scored on; the paper's is the validation set.
+        command: that the table says it was made with.
+        train: trains one row: (data, workdir, config) to a `TrainingResult`.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike,
+        workdir: str | os.PathLike,
+        rows: Sequence[str],
+        options: AblationOptions,
+        split: str = "validation",
+        command: str = "",
+        train: Callable[..., TrainingResult] = train,
+    ):
+        self._prepared = PreparedDataset(data)
+        self._prepared.lines(split)  # Complains now rather than after the first training.
+        self.workdir = pathlib.Path(workdir)
+        self._options, self._split, self._train = options, split, train
+        self._configs = self._configs_of(rows)
+        self._setting = Setting(command, _described(self._prepared), split, options, _hardware(), package_versions())
+
+    def run(self) -> tuple[list[RowResult], TrainingResult | None]:
+        """Trains what is missing.
+
+        Returns:
+            The rows of the table in the order of the presets: those asked for, and what else is finished in `workdir`
+            with these options; and the training that was interrupted, or None.
+        """
+        results = self._finished_before()
+        for index, (name, config) in enumerate(self._configs.items(), start=1):
+            directory, place = self.workdir / name, f"row {name} ({index} of {len(self._configs)})"
+            result = self._kept(directory, config)
+            if result is None:
+                logger.info("%s", place)
+                training = self._train(self._prepared.path, directory, config)
+                if training.ended == "interrupted":
+                    return _in_order(results), training
+                result = score_row(name, directory, self._prepared, self._split, training)
+                result.save(directory)
+            else:
+                logger.info("%s is finished: kept", place)
+            results.append(result)
+            self._write(_in_order(results))
+        return _in_order(results), None
+
+    def _configs_of(self, rows: Sequence[str]) -> dict[str, Config]:
+        configs = row_configs(rows, self._options)
+        return {name: with_vocabulary(config, self._prepared.tokenizers) for name, config in configs.items()}
+
+    def _finished_before(self) -> list[RowResult]:
+        """Rows that were not asked for now, but belong into the same table."""
+        results = []
+        for name in PRESETS:
+            if name not in self._configs and (self.workdir / name / RESULT).is_file():
+                try:
+                    result = self._kept(self.workdir / name, self._configs_of([name])[name])
+                except ValueError as error:
+                    logger.info("Row %s stays out of the table: %s", name, error)
+                    continue
+                results += [result] if result else []
+        return results
+
+    def markdown(self, results: Sequence[RowResult]) -> str:
+        """The table."""
+        return markdown(self._setting, results)
+
+    def to_dict(self, results: Sequence[RowResult]) -> dict:
+        """The table for JSON."""
+        return as_json(self._setting, results)
+
+    def _kept(self, directory: pathlib.Path, config: Config) -> RowResult | None:
+        """The result of a row that needs no more; a row of another configuration is refused, not overwritten."""
+        if not (directory / CONFIG).is_file():
+            return None
+        saved = Workdir(directory)
+        check_config(saved.config, config, directory)
+        check_dataset(saved.dataset_info, self._prepared.info, directory, self._prepared.path)
+        result = RowResult.load(directory)
+        if result is None or result.split != self._split:
+            return None
+        return result if result.ended == "early stopping" or result.steps >= config.training.max_steps else None
+
+    def _write(self, results: Sequence[RowResult]) -> None:
+        table = self.workdir / TABLE
+        table.with_suffix(".md").write_text(self.markdown(results), encoding="utf-8")
+        text = json.dumps(self.to_dict(results), indent=2, ensure_ascii=False)
+        table.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+        figure = ablation_figure(results, self._setting.title)
+        for ending in (".png", ".svg"):
+            figure.savefig(table.with_suffix(ending), dpi=150)
+
+
+def _in_order(results: Sequence[RowResult]) -> list[RowResult]:
+    """Rows in the order of the presets, which is that of the paper."""
+    return sorted(results, key=lambda result: list(PRESETS).index(result.row))
+
+
+def _described(prepared: PreparedDataset) -> str:
+    info = prepared.info
+    languages = f"{info['source_language']}-{info['target_language']}"
+    vocabulary = info["tokenizer"]["target_vocab_size"]
+    pairs = info["splits"]["train"]["pairs"]
+    name = info["corpus"]["spec"]
+    name = prepared.path.resolve().name if name == "files" else name
+    return f"{name} {languages}, {pairs:,} training pairs, a vocabulary of {vocabulary:,}"
+
+
+def _hardware() -> str:
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "GPU") for gpu in gpus]
+    return ", ".join(names) or f"{os.cpu_count()} CPU cores ({platform.machine()})"

@@ -1,0 +1,126 @@
+"""Attention weights of sentence pairs with the tokens that they belong to."""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+logger = logging.getLogger(__name__)
+
+KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "decoder-encoder attention"}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AttentionMaps:
+    """Every layer's and head's weights for one sentence and its translation.
+
+    N encoder layers, M decoder layers, H heads, S source and T target positions. A row of a map is a query, and
+    sums to one over the keys that it may attend to.
+
+    Args:
+        source: the S tokens that the encoder reads; the last is the end of the sentence, in all models but those of
+            others that read none.
+        target: the T tokens that the decoder reads; the first is the start symbol.
+        predicted: the T tokens that follow them: what the decoder writes at each position.
+        encoder: (N, H, S, S) float32.
+        decoder: (M, H, T, T).
+        cross: (M, H, T, S).
+    """
+
+    source: list[str]
+    target: list[str]
+    predicted: list[str]
+    encoder: np.ndarray
+    decoder: np.ndarray
+    cross: np.ndarray
+
+    def weights(self, kind: str) -> np.ndarray:
+        """The weights (layers, H, queries, keys) of "encoder", "decoder" or "cross"."""
+        if kind not in KINDS:
+            raise ValueError(f"The kinds of attention are {', '.join(KINDS)}; there is no {kind!r}.")
+        return getattr(self, kind)
+
+    def queries(self, kind: str) -> list[str]:
+        """The tokens of the rows. Those of the cross-attention are the words being written, as in an alignment."""
+        return {"encoder": self.source, "decoder": self.target, "cross": self.predicted}[kind]
+
+    def keys(self, kind: str) -> list[str]:
+        """The tokens of the columns."""
+        return self.target if kind == "decoder" else self.source
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes arrays and tokens as one .npz file."""
+        np.savez_compressed(path, **{field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "AttentionMaps":
+        """Reads what `save` wrote."""
+        with np.load(path) as saved:
+            tokens = {name: saved[name].tolist() for name in ("source", "target", "predicted")}
+            return cls(**tokens, **{kind: saved[kind] for kind in KINDS})
+
+
+def attention_maps(model, tokenizers, source: str, target: str) -> AttentionMaps:
+    """The maps of a `Transformer` for a source sentence and a given translation of it.
+
+    Args:
+        model: the Transformer.
+        tokenizers: its TokenizerPair.
+        source, target: text.
+    """
+    return maps_of_ids(model, tokenizers, tokenizers.source.encode(source), tokenizers.target.encode(target))
+
+
+def maps_of_ids(model, tokenizers, source: Sequence[int], labels: Sequence[int]) -> AttentionMaps:
+    """As `attention_maps`, of ids: `source` and `labels`, what the decoder is to write, both ending in END."""
+    decoder_input = [model.config.start_id, *labels[:-1]]
+    inputs = {"source": np.array([source], "int32"), "target": np.array([decoder_input], "int32")}
+    _, weights = model(inputs, training=False, return_attention=True)
+    return AttentionMaps(
+        source=tokenizers.source.pieces(source),
+        # The start symbol is named here, because an imported model may begin with the id of its padding.
+        target=["<s>", *tokenizers.target.pieces(decoder_input[1:])],
+        predicted=tokenizers.target.pieces(labels),
+        **{kind: _stacked(weights[kind]) for kind in KINDS},
+    )
+
+
+def _stacked(layers) -> np.ndarray:
+    """The weights (1, H, queries, keys) of each layer as one array (layers, H, queries, keys)."""
+    return np.stack([np.asarray(layer, dtype="float32")[0] for layer in layers])
+
+
+def maps_of_workdir(
+    path: str | os.PathLike, source: str, target: str | None = None, checkpoint: str = "auto"
+) -> AttentionMaps:
+    """The maps of a trained model for `source` and its translation.
+
+    Args:
+        path: the WORKDIR.
+        source: the sentence.
+        target: its translation; None: the model's own.
+        checkpoint: which one, as in `Workdir.checkpoint`.
+    """
+    from tf_transformer.decoding import Translator
+    from tf_transformer.workdir import Workdir
+
+    workdir = Workdir(path)
+    model = workdir.load_model(checkpoint)
+    tokenizers = workdir.tokenizers
+    translator = Translator(model, tokenizers, workdir.config.decoding)
+    target = translator([source])[0] if target is None else target
+    source_ids = _at_most(translator.longest_source, tokenizers.source, source, "source")
+    return maps_of_ids(
+        model, tokenizers, source_ids, _at_most(translator.longest_target, tokenizers.target, target, "translation")
+    )
+
+
+def _at_most(limit: int, tokenizer, text: str, side: str) -> list[int]:
+    """The ids of a text as a translator reads it: cut where it is too long, and one of padding where it is empty."""
+    ids = list(tokenizer.encode(text))
+    if len(ids) > limit:
+        logger.warning("The %s has %d tokens; the maps are of the %d that the model reads.", side, len(ids), limit)
+        ids = [*ids[: limit - 1], tokenizer.end_id] if tokenizer.adds_end else ids[:limit]
+    return ids or [tokenizer.pad_id]

@@ -1,0 +1,220 @@
+"""A corpus of text files: two files of parallel lines per split, or one TSV; plain, gzip or xz."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO
+
+from tf_transformer.data.corpora._corpus import SPLITS, Corpus, CorpusError, Pair
+
+_BLOCK = 1 << 20
+# A longer line is no sentence but a sign of binary data; reading on would need memory without bound.
+MAX_LINE_BYTES = 64 << 20
+
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+_MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
+
+
+class LineFile:
+    """The lines of a text file without their line feeds; every `iter()` starts at the first line.
+
+    Only a line feed ends a line: a carriage return before it stays (cleaning removes and counts it), and U+2028 or
+    a form feed inside a sentence split nothing. A byte-order mark of UTF-8 is dropped. Bytes are not decoded here.
+
+    Args:
+        path: the file; `.gz` and `.xz` are decompressed on the way.
+
+    Raises:
+        CorpusError: naming the file, and the line where there is one, if it is missing, empty, truncated, not what
+            its ending says, or UTF-16.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._check_start()
+
+    def __iter__(self) -> Iterator[bytes]:
+        number = 0
+        rest = b""
+        for block in self._blocks():
+            lines = (rest + block).split(b"\n")
+            rest = lines.pop()
+            yield from lines
+            number += len(lines)
+            if len(rest) > MAX_LINE_BYTES:
+                raise CorpusError(
+                    f"{self.path}, line {number + 1}: expected lines of text, got more than {MAX_LINE_BYTES} bytes "
+                    "without a line feed; give a text file with one sentence a line."
+                )
+        if rest:
+            yield rest
+
+    def count(self) -> int:
+        """The number of lines; a last line without a line feed counts."""
+        lines, last = 0, b"\n"
+        for block in self._blocks():
+            lines += block.count(b"\n")
+            last = block[-1:]
+        return lines + (last != b"\n")
+
+    def identity(self) -> dict[str, object]:
+        """Name, size and sha256 of the file as it lies on disk."""
+        digest = hashlib.sha256()
+        with self.path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        return {"name": self.path.name, "bytes": self.path.stat().st_size, "sha256": digest.hexdigest()}
+
+    def _check_start(self) -> None:
+        """Refuses what cannot be read at all before any work starts."""
+        if not self.path.is_file():
+            what = "a directory" if self.path.is_dir() else "nothing"
+            raise CorpusError(f"{self.path}: expected a text file, found {what} there; check the path.")
+        suffix = self.path.suffix.lower()
+        with self.path.open("rb") as file:
+            start = file.read(6)
+        if start and suffix in _MAGIC and not start.startswith(_MAGIC[suffix]):
+            raise CorpusError(
+                f"{self.path}: expected {suffix[1:]} data after the name's ending, the file starts with {start!r}; "
+                "rename it if it is plain text, or fetch it again."
+            )
+        text = next(self._blocks(), b"") if start else b""
+        if not text:
+            raise CorpusError(f"{self.path}: expected one sentence a line, the file is empty.")
+        if text[:2] in _UTF16_MARKS:
+            raise CorpusError(f"{self.path}: expected UTF-8, found UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`.")
+
+    def _open(self) -> BinaryIO:
+        return _OPENERS.get(self.path.suffix.lower(), open)(self.path, "rb")
+
+    def _blocks(self) -> Iterator[bytes]:
+        line = 1  # of the block being read, for the message of a damaged archive
+        try:
+            with self._open() as file:
+                block = file.read(_BLOCK).removeprefix(_UTF8_MARK)
+                while block:
+                    yield block
+                    line += block.count(b"\n")
+                    block = file.read(_BLOCK)
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+            raise CorpusError(
+                f"{self.path}, after line {line}: the compressed file is truncated or damaged ({error}); "
+                "fetch or compress it again."
+            ) from error
+
+
+FilePair = tuple[str | Path, str | Path | None]
+
+
+@dataclass(frozen=True)
+class ParallelFiles:
+    """A split of two files whose lines belong together; `count` is checked to be the same in both."""
+
+    source: LineFile
+    target: LineFile
+    count: int
+
+    @classmethod
+    def open(cls, source: str | Path, target: str | Path) -> ParallelFiles:
+        source_file, target_file = LineFile(source), LineFile(target)
+        counts = source_file.count(), target_file.count()
+        if counts[0] != counts[1]:
+            raise _different_counts(source_file, target_file, *counts)
+        return cls(source_file, target_file, counts[0])
+
+    def __iter__(self) -> Iterator[Pair]:
+        for number, (source, target) in enumerate(zip_longest(self.source, self.target)):
+            if source is None or target is None:
+                counts = (number, self.target.count()) if source is None else (self.source.count(), number)
+                raise _different_counts(self.source, self.target, *counts)
+            yield source, target
+
+    def identity(self) -> dict[str, object]:
+        return {"source": self.source.identity(), "target": self.target.identity()}
+
+
+@dataclass(frozen=True)
+class TabbedFile:
+    """A split of one file with a source, a tab and a target on each line; further columns are left out."""
+
+    file: LineFile
+    count: int
+
+    @classmethod
+    def open(cls, path: str | Path) -> TabbedFile:
+        file = LineFile(path)
+        split = cls(file, file.count())
+        next(iter(split))  # a file that is no TSV is refused now, not after the work on another split
+        return split
+
+    def __iter__(self) -> Iterator[Pair]:
+        for number, line in enumerate(self.file, start=1):
+            columns = line.split(b"\t", 2)
+            if len(columns) < 2:
+                raise CorpusError(
+                    f"{self.file.path}, line {number}: expected `source<TAB>target`, got a line without a tab; "
+                    "give a TSV, or the file of the target side too."
+                )
+            yield columns[0], columns[1]
+
+    def identity(self) -> dict[str, object]:
+        return {"tsv": self.file.identity()}
+
+
+def open_text_files(
+    files: Mapping[str, FilePair | None], source_language: str | None, target_language: str | None
+) -> Corpus:
+    """The corpus of the given files, with counts checked and hashes taken.
+
+    Args:
+        files: for `train`, and as far as there are any `validation` and `test`: (source file, target file), or
+            (TSV, None).
+        source_language, target_language: language codes; a TSV's first column is the source.
+    """
+    if source_language is None or target_language is None:
+        raise CorpusError(
+            f"Expected the languages of the files, got source_language={source_language!r} and "
+            f"target_language={target_language!r}; give --source-language and --target-language, such as en and de."
+        )
+    if source_language == target_language:
+        raise CorpusError(
+            f"Expected two different languages, got {source_language!r} twice; give each side its own "
+            "--source-language and --target-language."
+        )
+    unknown = sorted(set(files) - set(SPLITS))
+    if unknown:
+        raise CorpusError(f"Expected splits among {', '.join(SPLITS)}, got {', '.join(unknown)}.")
+    splits = {name: _open_split(name, *files[name]) for name in SPLITS if files.get(name)}
+    if "train" not in splits:
+        raise CorpusError(
+            "Expected files to train on, got none; give --train-source and --train-target, or --train-source alone "
+            "with a TSV."
+        )
+    identity = {name: split.identity() for name, split in splits.items()}
+    return Corpus("files", source_language, target_language, splits, identity)
+
+
+def _open_split(name: str, source: str | Path | None, target: str | Path | None) -> ParallelFiles | TabbedFile:
+    if source is None:
+        raise CorpusError(
+            f"Expected a source for {target}, got no --{name}-source; give both files, or one TSV as --{name}-source."
+        )
+    if target is None:
+        return TabbedFile.open(source)
+    return ParallelFiles.open(source, target)
+
+
+def _different_counts(source: LineFile, target: LineFile, source_lines: int, target_lines: int) -> CorpusError:
+    return CorpusError(
+        f"Expected as many lines in the source as in the target, got {source_lines} in {source.path} and "
+        f"{target_lines} in {target.path}; line n of one must translate line n of the other."
+    )

@@ -1,0 +1,249 @@
+"""Preparing a corpus: cleaned, a vocabulary trained, ids written, and all of it described, in one call."""
+
+import dataclasses
+import logging
+import os
+import pathlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from tf_transformer._files import staged_directory
+from tf_transformer._progress import Progress
+from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError, read_info, text_name
+from tf_transformer.data._records import lengths_path
+from tf_transformer.data.corpora import Corpus, Pair
+from tf_transformer.data.preparation._cleaning import CleaningReport, held_out_cleaner, training_cleaner
+from tf_transformer.data.preparation._dataset_info import describe, differences, file_facts, write_info
+from tf_transformer.data.preparation._encoding import Encoder, write_training_split
+from tf_transformer.data.preparation._spool import Spool
+from tf_transformer.text import Subsample, Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
+
+logger = logging.getLogger(__name__)
+
+# The phrasebook has a small lexicon: frequent words have a piece of their own, endings and numbers are put together.
+PHRASEBOOK_VOCAB_SIZE = 2000
+_VOCABULARY_BYTES = 512 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class PrepareOptions:
+    """What decides the contents of a prepared directory, besides the corpus.
+
+    Attributes:
+        vocab_size: of the shared vocabulary; None for the default of the languages, reduced if the corpus is small.
+        max_length: training pairs with a longer side, in words or in tokens with END, are dropped.
+        max_ratio: training pairs with a side so many times longer than the other, in characters, are dropped.
+        drop_identical: whether training pairs with equal sides are dropped.
+        drop_duplicates: whether repeated training pairs are dropped.
+        vocabulary_pairs: how many training pairs, chosen by `seed`, the vocabulary is trained on at most.
+        held_out_pairs: how many training pairs become the validation set, if the corpus has none (at most 5 %).
+        shard_pairs: of a shard, about.
+        seed: of every choice made here.
+    """
+
+    vocab_size: int | None = None
+    max_length: int = 256
+    max_ratio: float = 3.0
+    drop_identical: bool = False
+    drop_duplicates: bool = True
+    vocabulary_pairs: int = 500_000
+    held_out_pairs: int = 2000
+    shard_pairs: int = 262_144
+    seed: int = 1
+
+    def __post_init__(self):
+        for name in ("max_length", "max_ratio", "vocabulary_pairs", "shard_pairs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"expected {name} to be at least 1, got {getattr(self, name)}")
+
+
+def prepare(
+    corpus: Corpus,
+    output: str | os.PathLike,
+    options: PrepareOptions | None = None,
+    *,
+    tokenizers: TokenizerPair | None = None,
+    workers: int | None = None,
+    overwrite: bool = False,
+    command: str = "",
+) -> PreparedDataset:
+    """Writes a prepared directory, or finds that it is there already.
+
+    Args:
+        corpus: what `open_corpus` gave.
+        output: the directory; it appears whole or not at all.
+        options: what decides its contents.
+        tokenizers: those to use instead of training one, such as a model's that is to be trained further.
+        workers: processes that encode; None for one a core. The result does not depend on it.
+        overwrite: whether a directory that was prepared before, from the same inputs or others, is replaced.
+        command: what `dataset.json` says made it.
+    """
+    options = options or PrepareOptions()
+    output = pathlib.Path(output)
+    if tokenizers is not None:
+        _check_padding(tokenizers)
+    inputs = _inputs(corpus, options, tokenizers)
+    if _is_done(output, inputs, overwrite):
+        logger.info("%s is prepared from the same inputs already: nothing to do", output)
+        return PreparedDataset(output)
+    with staged_directory(output) as directory:
+        splits, tokenizers, trained_on = _write(directory, corpus, options, tokenizers, workers or os.cpu_count() or 1)
+        write_info(directory, describe(corpus, inputs, tokenizers, trained_on, splits, command))
+    return PreparedDataset(output)
+
+
+def _check_padding(tokenizers: TokenizerPair) -> None:
+    """Refuses tables of ids by which padding is not 0: batches are filled up, and losses masked, with 0."""
+    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
+        if tokenizer.pad_id != 0:
+            raise PreparedError(
+                f"expected a tokenizer whose padding has the id 0, the {side}'s has {tokenizer.pad_id}; give padding "
+                "the id 0 in its table of ids, and the weights of the model that belongs to it the same order"
+            )
+
+
+def _inputs(corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair | None) -> dict[str, object]:
+    """Everything that decides the contents: equal inputs, equal directory."""
+    return {
+        "corpus": corpus.fingerprint(),
+        **dataclasses.asdict(options),
+        "tokenizer": tokenizers.sha256 if tokenizers else None,
+    }
+
+
+def _is_done(output: pathlib.Path, inputs: dict, overwrite: bool) -> bool:
+    """Whether `output` holds what is to be prepared; an error if it holds anything else that must not go."""
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return False
+    if not (output / INFO).is_file():
+        raise PreparedError(f"{output} is there but is no prepared directory: it has no {INFO}; give another --output")
+    if (output / "checkpoints").exists() or (output / "config.json").exists():
+        raise PreparedError(f"{output} is the work directory of a model, not of prepared data; give another --output")
+    try:
+        info = read_info(output)
+    except PreparedError:
+        if overwrite:
+            return False
+        raise
+    changed = differences(info["inputs"], inputs)
+    if changed and not overwrite:
+        raise PreparedError(
+            f"{output} was prepared from other inputs ({'; '.join(changed)}); give --overwrite to replace it, or "
+            "another --output"
+        )
+    return not changed and not overwrite and _is_complete(output, info)
+
+
+def _is_complete(output: pathlib.Path, info: dict) -> bool:
+    sizes = {}
+    for shard in info["splits"]["train"]["shards"]:
+        sizes |= {shard["file"]: shard["bytes"], lengths_path(output / shard["file"]).name: shard["lengths"]["bytes"]}
+    for split in info["splits"].values():
+        sizes |= {name: facts["bytes"] for name, facts in split.get("files", {}).items()}
+    broken = [name for name, size in sizes.items() if not _has_size(output / name, size)]
+    try:
+        _ = PreparedDataset(output).tokenizers
+    except ValueError as error:
+        broken.append(str(error))
+    if broken:
+        logger.warning("%s is damaged (%s): preparing it again", output, ", ".join(broken))
+    return not broken
+
+
+def _has_size(path: pathlib.Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
+
+
+def _write(
+    directory: pathlib.Path, corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair | None, workers: int
+) -> tuple[dict, TokenizerPair, int]:
+    """Writes all but `dataset.json`; returns the facts of the splits, the tokenizers and what they learned from."""
+    spool = Spool(directory / "train.spool")
+    sample = Subsample(options.vocabulary_pairs, _VOCABULARY_BYTES, options.seed)
+    report = _clean_training(corpus, options, spool, sample)
+    texts = [] if tokenizers else sample.texts()
+    tokenizers = tokenizers or TokenizerPair.of(_train(texts, corpus, options))
+    save_tokenizers(tokenizers, directory)
+    held_out = _choose_held_out(corpus, spool.pairs, options)
+    encoder = Encoder(tokenizers.source.subwords, tokenizers.target.subwords, options.max_length, held_out)
+    train = write_training_split(directory, spool, encoder, workers, options.shard_pairs)
+    (directory / "train.spool").unlink()
+    report.dropped["too_many_tokens"] += train.too_long
+    report.dropped["empty"] += train.empty
+    report.kept -= train.too_long + train.empty + len(train.held_out)
+    facts = {**train.facts(), "id_type": encoder.dtype.str, "cleaning": report.to_dict()}
+    splits = {"train": facts, **_write_texts(directory, corpus, train.held_out)}
+    return splits, tokenizers, len(texts)
+
+
+def _clean_training(corpus: Corpus, options: PrepareOptions, spool: Spool, sample: Subsample) -> CleaningReport:
+    """Reads the training split once: clean pairs go to the spool, some of them into the vocabulary's sample."""
+    cleaner = training_cleaner(
+        max_words=options.max_length,
+        max_ratio=options.max_ratio,
+        drop_identical=options.drop_identical,
+        drop_duplicates=options.drop_duplicates,
+    )
+    report = CleaningReport()
+    split = corpus.splits["train"]
+    shown = 0
+    with Progress("reading and cleaning", split.count) as progress:
+        for pair in cleaner.clean(split, report):
+            spool.add(pair)
+            sample.add(b"%b\n%b" % pair)
+            if report.read != shown:
+                progress.update(report.read - shown)
+                shown = report.read
+        progress.update(report.read - shown)
+    spool.close()
+    if not spool.pairs:
+        raise ValueError(
+            f"no training pair is left of {report.read} after cleaning (dropped: {dict(report.dropped)}); check that "
+            "the two sides belong together, or relax the limits"
+        )
+    return report
+
+
+def _train(texts: list[bytes], corpus: Corpus, options: PrepareOptions) -> Tokenizer:
+    size = options.vocab_size or (
+        PHRASEBOOK_VOCAB_SIZE
+        if corpus.spec == "phrasebook"
+        else default_vocab_size(corpus.source_language, corpus.target_language)
+    )
+    logger.info("training a vocabulary of %s pieces on %s pairs", f"{size:,}", f"{len(texts):,}")
+    sentences = (side for text in texts for side in text.split(b"\n"))
+    return Tokenizer(train_model(sentences, size, exact=options.vocab_size is not None))
+
+
+def _choose_held_out(corpus: Corpus, pairs: int, options: PrepareOptions) -> frozenset[int]:
+    """Numbers of training pairs for a validation set, if the corpus has none."""
+    if "validation" in corpus.splits:
+        return frozenset()
+    count = min(options.held_out_pairs, pairs // 20)
+    logger.info("the corpus has no validation set: %s training pairs are held out for one", f"{count:,}")
+    return frozenset(np.random.default_rng(options.seed).choice(pairs, count, replace=False).tolist())
+
+
+def _write_texts(directory: pathlib.Path, corpus: Corpus, held_out: list[Pair]) -> dict[str, dict]:
+    """Validation and test as plain text, and their facts."""
+    facts = {}
+    for name in ("validation", "test"):
+        if name in corpus.splits:
+            report = CleaningReport()
+            pairs: Iterable[Pair] = held_out_cleaner().clean(corpus.splits[name], report)
+            facts[name] = {**_write_text(directory, name, pairs), "cleaning": report.to_dict()}
+        elif name == "validation" and held_out:
+            facts[name] = {**_write_text(directory, name, held_out), "held_out_of": "train"}
+    return facts
+
+
+def _write_text(directory: pathlib.Path, split: str, pairs: Iterable[Pair]) -> dict[str, object]:
+    paths = [directory / text_name(split, side) for side in ("source", "target")]
+    count = 0
+    with paths[0].open("wb") as sources, paths[1].open("wb") as targets:
+        for source, target in pairs:
+            sources.write(source + b"\n")
+            targets.write(target + b"\n")
+            count += 1
+    return {"pairs": count, "files": {path.name: file_facts(path) for path in paths}}

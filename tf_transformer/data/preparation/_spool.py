@@ -1,0 +1,132 @@
+"""Clean pairs spooled to disk in chunks that worker processes read, and the memory of pairs already seen.
+
+Cleaning looks at a corpus once and in order; encoding can then be spread over processes without sending text
+through pipes, and a corpus that is slow to read is read once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import pathlib
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from tf_transformer.data.corpora import Pair
+
+_log = logging.getLogger(__name__)
+
+
+class SeenPairs:
+    """Tells new pairs from those seen before, by 64-bit hashes in a few sorted arrays.
+
+    A Python set would need some 70 bytes a pair. Runs are merged when a younger one has grown to the size of an
+    older one, so there are never more than log2(pairs / batch) of them. Two different pairs share a hash with a
+    chance of n²/2⁶⁵: one in a million at six million pairs.
+
+    Args:
+        limit: how many pairs are remembered at most (8 bytes each); pairs after that are still compared with the
+            remembered ones, but not with each other, and a warning says so once.
+    """
+
+    def __init__(self, limit: int = 1 << 27):
+        self._limit = limit
+        self._runs: list[np.ndarray] = []
+        self._size = 0
+        self._warned = False
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, batch: Sequence[Pair]) -> list[Pair]:
+        """The pairs of a batch that are new, in order; they are remembered."""
+        hashes = _hashes(batch)
+        # `first` are the places of each value's first occurrence: the rest repeats within the batch.
+        values, first = np.unique(hashes, return_index=True)
+        new = np.ones(len(values), bool)
+        for run in self._runs:
+            places = np.searchsorted(run, values)
+            places[places == len(run)] = 0
+            new &= run[places] != values
+        self._remember(values[new])
+        return [batch[place] for place in np.sort(first[new]).tolist()]
+
+    def _remember(self, values: np.ndarray) -> None:
+        if self._size >= self._limit:
+            if not self._warned:
+                _log.warning("Duplicates are looked for among the first %d distinct pairs only.", self._size)
+                self._warned = True
+            return
+        if not len(values):
+            return
+        self._size += len(values)
+        self._runs.append(values)
+        while len(self._runs) > 1 and len(self._runs[-1]) * 2 > len(self._runs[-2]):
+            younger, older = self._runs.pop(), self._runs.pop()
+            merged = np.concatenate([older, younger])
+            merged.sort(kind="stable")  # both halves are sorted already
+            self._runs.append(merged)
+
+
+def _hashes(batch: Sequence[Pair]) -> np.ndarray:
+    """The 64-bit hashes of pairs, the same on every machine. A line feed parts the sides: no sentence has one."""
+    digests = [blake2b(source + b"\n" + target, digest_size=8).digest() for source, target in batch]
+    return np.frombuffer(b"".join(digests), np.uint64)
+
+
+CHUNK_PAIRS = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """Some consecutive pairs of a spool: where they lie and which number the first has."""
+
+    path: pathlib.Path
+    offset: int
+    size: int
+    first: int
+    pairs: int
+
+    def read(self) -> tuple[list[bytes], list[bytes]]:
+        """The sources and the targets."""
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            lines = file.read(self.size).split(b"\n")
+        if len(lines) != 2 * self.pairs + 1:
+            raise ValueError(
+                f"{self.path}: expected {self.pairs} pairs of lines at byte {self.offset}, found {len(lines) - 1} "
+                "lines: a line feed inside a sentence, or a full disk"
+            )
+        return lines[0:-1:2], lines[1:-1:2]
+
+
+class Spool:
+    """Writes pairs that contain no line feeds, two lines each, and knows its chunks."""
+
+    def __init__(self, path: pathlib.Path, chunk_pairs: int = CHUNK_PAIRS):
+        self._path, self._chunk_pairs = path, chunk_pairs
+        self._file = path.open("wb")
+        self._pending: list[bytes] = []
+        self._offset = 0
+        self.pairs = 0
+        self.chunks: list[Chunk] = []
+
+    def add(self, pair: Pair) -> None:
+        self._pending.append(b"%b\n%b\n" % pair)
+        if len(self._pending) == self._chunk_pairs:
+            self._flush()
+
+    def close(self) -> None:
+        if self._pending:
+            self._flush()
+        self._file.close()
+
+    def _flush(self) -> None:
+        data, count = b"".join(self._pending), len(self._pending)
+        self._file.write(data)
+        self.chunks.append(Chunk(self._path, self._offset, len(data), self.pairs, count))
+        self._offset += len(data)
+        self.pairs += count
+        self._pending.clear()

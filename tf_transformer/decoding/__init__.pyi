@@ -1,0 +1,45 @@
+from ._batching import batches_at_a_time as batches_at_a_time
+from ._batching import in_batches as in_batches
+from ._batching import one_thread_an_operation as one_thread_an_operation
+from ._beam_search import beam_search as beam_search
+from ._greedy import greedy_search as greedy_search
+from ._options import Hypotheses as Hypotheses
+from ._options import SearchOptions as SearchOptions
+from ._options import Step as Step
+from ._options import StepResult as StepResult
+from ._sampling import SamplingOptions as SamplingOptions
+from ._sampling import sample as sample
+from ._search import search_ids as search_ids
+from ._text_model import CHUNK_BYTES as CHUNK_BYTES
+from ._text_model import CHUNK_LINES as CHUNK_LINES
+from ._text_model import ExportedModel as ExportedModel
+from ._text_model import LineTranslation as LineTranslation
+from ._text_model import LoadedModel as LoadedModel
+from ._translator import PairScore as PairScore
+from ._translator import Translation as Translation
+from ._translator import Translator as Translator
+from ._translator import count_truncated as count_truncated
+
+__all__ = [
+    "CHUNK_BYTES",
+    "CHUNK_LINES",
+    "ExportedModel",
+    "Hypotheses",
+    "LineTranslation",
+    "LoadedModel",
+    "PairScore",
+    "SamplingOptions",
+    "SearchOptions",
+    "Step",
+    "StepResult",
+    "Translation",
+    "Translator",
+    "batches_at_a_time",
+    "beam_search",
+    "count_truncated",
+    "greedy_search",
+    "in_batches",
+    "one_thread_an_operation",
+    "sample",
+    "search_ids",
+]

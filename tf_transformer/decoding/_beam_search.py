@@ -1,0 +1,170 @@
+"""Beam search as a pure graph function over a step function. It knows no model.
+
+The search keeps only small things: ids, scores, and each beam's ancestry. The model's cache is never reordered: a
+beam that continues another one is told, by `Step.ancestors`, in which slots its past lies.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_transformer.decoding._candidates import best_continuations
+from tf_transformer.decoding._greedy import greedy_search
+from tf_transformer.decoding._loop import Rows, best_hypotheses, keep_done, run_in_blocks
+from tf_transformer.decoding._options import (
+    DEAD,
+    GrowFunction,
+    Hypotheses,
+    SearchOptions,
+    Step,
+    StepFunction,
+    coverage_penalty,
+    length_penalty,
+)
+
+
+def beam_search(
+    step_fn: StepFunction,
+    state: Any,
+    start_ids: tf.Tensor,
+    max_lengths: tf.Tensor,
+    options: SearchOptions,
+    grow: GrowFunction | None = None,
+    prefix: tf.Tensor | None = None,
+    prefix_lengths: tf.Tensor | None = None,
+    source_length: tf.Tensor | None = None,
+) -> Hypotheses:
+    """The K best outputs that a beam of K finds for each row.
+
+    At each step the best 2K continuations are looked at. Those of the first K that end in END are finished and
+    compete by score for K places; the best K of the others stay alive. A row stops when the best that any living
+    hypothesis can still score (log-probabilities only fall, the penalty divides by no more than at the longest
+    length) does not beat the finished ones asked for. Ties go to the earlier beam and the lower id.
+
+    Args:
+        step_fn: (Step, state) -> StepResult.
+        state: a structure of tensors whose first axis is the batch.
+        start_ids: (B,) int32, the decoder's first input.
+        max_lengths: (B,) int32, END counted. A row with 0 is not searched at all.
+        grow: (state, capacity) -> state with room for so many steps; called before each block of steps.
+        prefix, prefix_lengths: (B, P) and (B,) int32, ids that the output must begin with.
+        source_length: scalar int32, S of `StepResult.attention`; needed with a coverage penalty.
+    """
+    if options.coverage_penalty and source_length is None:
+        raise ValueError("A coverage_penalty needs source_length, the size of StepResult.attention; pass it.")
+    if options.beam_size == 1:
+        return greedy_search(
+            step_fn, state, start_ids, max_lengths, options, grow, prefix, prefix_lengths, source_length
+        )
+    rows = _first_rows(start_ids, max_lengths, options, prefix, prefix_lengths, source_length)
+
+    def advance(index, rows, state):
+        return _advance(step_fn, index, rows, state, options)
+
+    rows = run_in_blocks(advance, rows, state, tf.reduce_max(max_lengths), grow)
+    return best_hypotheses(rows, options)
+
+
+def _first_rows(start_ids, max_lengths, options, prefix, prefix_lengths, source_length) -> Rows:
+    """One living hypothesis a row, START; the other beams are dead until it has children."""
+    batch, beams = tf.shape(start_ids)[0], options.beam_size
+    alive = tf.where(tf.range(beams) == 0, 0.0, DEAD)
+    dead = tf.fill([batch, beams], DEAD)
+    values = {
+        "tokens": tf.tile(start_ids[:, None], [1, beams]),
+        "log_probs": tf.tile(alive[None], [batch, 1]),
+        "lengths": tf.zeros([batch], tf.int32),
+        "finished_scores": dead,
+        "finished_log_probs": dead,
+        "finished_lengths": tf.zeros([batch, beams], tf.int32),
+        "max_lengths": max_lengths,
+    }
+    if prefix is not None:
+        values |= {"prefix": prefix, "prefix_lengths": prefix_lengths}
+    if options.coverage_penalty:
+        values["coverage"] = tf.zeros([batch, beams, source_length])
+    empty = tf.zeros([batch, beams, 0], tf.int32)
+    return Rows(max_lengths <= 0, values, {"ids": empty, "ancestors": empty, "finished_ids": empty})
+
+
+def _advance(step_fn, index, rows, state, options):
+    """One step of all rows: ask the model, choose among the continuations."""
+    values, histories = dict(rows.values), dict(rows.histories)
+    beams = options.beam_size
+    here = tf.range(tf.shape(histories["ids"])[2]) == index
+    histories["ancestors"] = tf.where(here, tf.range(beams)[None, :, None], histories["ancestors"])
+    asked = tf.where(index == 0, 1, beams)  # before the first step the other beams are dead
+    result = step_fn(Step(values["tokens"][:, :asked], index, histories["ancestors"][:, :asked]), state)
+    if options.coverage_penalty:
+        values["coverage"] += tf.pad(result.attention, [[0, 0], [0, beams - asked], [0, 0]])
+    log_probs, ids = best_continuations(result.logits, 2 * beams, index, values, histories["ids"][:, :asked], options)
+    log_probs = tf.maximum(values["log_probs"][:, :asked, None] + log_probs, DEAD)
+    log_probs, parents, tokens = _best(log_probs, ids, options)
+    _finish(values, histories, log_probs, parents, tokens, here, index, options)
+    _continue(values, histories, log_probs, parents, tokens, here, index, options)
+    done = _done(values, index, options)
+    return keep_done(rows, Rows(done, values, histories)), result.state
+
+
+def _best(log_probs, ids, options):
+    """The best 2K continuations of all beams: (B, K, M), (B, K, M) -> log-probability, parent and id, (B, 2K) each.
+
+    Beams that were not asked are missing, and dead.
+    """
+    batch, asked, each = tf.unstack(tf.shape(ids))
+    missing = [[0, 0], [0, options.beam_size - asked], [0, 0]]
+    log_probs, ids = tf.pad(log_probs, missing, constant_values=DEAD), tf.pad(ids, missing)
+    keys = log_probs
+    if options.diversity:
+        possible = tf.cast(log_probs > DEAD / 2, tf.float32)
+        keys -= options.diversity * tf.cumsum(possible, axis=-1, exclusive=True)
+    flat = [batch, options.beam_size * each]
+    _, places = tf.math.top_k(tf.reshape(keys, flat), 2 * options.beam_size)
+    log_probs = tf.gather(tf.reshape(log_probs, flat), places, batch_dims=1)
+    return log_probs, places // each, tf.gather(tf.reshape(ids, flat), places, batch_dims=1)
+
+
+def _finish(values, histories, log_probs, parents, tokens, here, index, options):
+    """Lets those of the best K that end in END compete with what has finished before."""
+    beams = options.beam_size
+    log_probs, parents, tokens = log_probs[:, :beams], parents[:, :beams], tokens[:, :beams]
+    scores = log_probs / length_penalty(index + 1, options.alpha)
+    if options.coverage_penalty:
+        penalties = coverage_penalty(values["coverage"], options.coverage_penalty)
+        scores += tf.gather(penalties, parents, batch_dims=1)
+    scores = tf.where((tokens == options.end_id) & (log_probs > DEAD / 2), scores, DEAD)
+    scores = tf.concat([values["finished_scores"], scores], axis=1)
+    values["finished_scores"], kept = tf.math.top_k(scores, beams)
+
+    def keep(old, new):
+        return tf.gather(tf.concat([old, new], axis=1), kept, batch_dims=1)
+
+    values["finished_log_probs"] = keep(values["finished_log_probs"], log_probs)
+    lengths = tf.fill(tf.shape(tokens), index + 1)
+    values["finished_lengths"] = keep(values["finished_lengths"], lengths)
+    ids = tf.where(here, options.end_id, tf.gather(histories["ids"], parents, batch_dims=1))
+    histories["finished_ids"] = keep(histories["finished_ids"], ids)
+
+
+def _continue(values, histories, log_probs, parents, tokens, here, index, options):
+    """Keeps the best K continuations that do not end alive."""
+    living = tf.where(tokens == options.end_id, 2 * DEAD, log_probs)
+    order = tf.argsort(tf.cast(tokens == options.end_id, tf.int32), axis=1, stable=True)[:, : options.beam_size]
+    parents = tf.gather(parents, order, batch_dims=1)
+    values["log_probs"] = tf.maximum(tf.gather(living, order, batch_dims=1), DEAD)
+    values["tokens"] = tf.gather(tokens, order, batch_dims=1)
+    values["lengths"] = tf.fill(tf.shape(values["lengths"]), index + 1)
+    if options.coverage_penalty:
+        values["coverage"] = tf.gather(values["coverage"], parents, batch_dims=1)
+    ids = tf.gather(histories["ids"], parents, batch_dims=1)
+    histories["ids"] = tf.where(here, values["tokens"][..., None], ids)
+    histories["ancestors"] = tf.gather(histories["ancestors"], parents, batch_dims=1)
+
+
+def _done(values, index, options):
+    """Whether nothing alive can still change the hypotheses asked for: (B,) bool."""
+    best = tf.reduce_max(values["log_probs"], axis=1)
+    reachable = best / length_penalty(values["max_lengths"], options.alpha)
+    settled = values["finished_scores"][:, options.wanted - 1]
+    beaten = (settled > DEAD / 2) & (settled >= reachable)
+    return beaten | (best <= DEAD / 2) | (index + 1 >= values["max_lengths"])

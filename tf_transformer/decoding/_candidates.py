@@ -1,0 +1,146 @@
+"""Candidates for the next token: constraints, exact top-k over a large vocabulary, and log-probabilities.
+
+Constraints decide what is produced, not what it scores: log-probabilities stay the model's own.
+"""
+
+import math
+
+import tensorflow as tf
+
+from tf_transformer.decoding._options import DEAD, SearchOptions
+
+SMALLEST_BLOCK, LARGEST_BLOCK = 32, 160
+"""Logits a block. With a vocabulary that a number in this range divides, the search is spared a copy of the logits."""
+SMALL = 16
+"""With fewer blocks than this many times the candidates, one plain top_k is as good."""
+
+
+def top_candidates(logits, count):
+    """The `count` largest logits and their ids, ties by the lower id: (…, V) -> (…, count), (…, count).
+
+    In two stages: the largest of each block, then the candidates inside the best `count` blocks. Whatever is among
+    the best `count` lies in one of these blocks. They are looked at in the order of their ids, so that ties break as
+    in one `top_k` over everything.
+    """
+    vocab_size = logits.shape[-1]
+    if vocab_size is None:
+        raise ValueError("The last axis of the logits, the vocabulary, must have a static size; use tf.ensure_shape.")
+    size = _block_size(vocab_size, count)
+    if vocab_size < max(SMALL * max(size, count), size * count):  # the latter: fewer blocks than candidates
+        return tf.math.top_k(logits, min(count, vocab_size))
+    blocks = _blocks(logits, size)
+    _, best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), count)
+    best = tf.sort(best, axis=-1)
+    inside = tf.gather(blocks, best, batch_dims=best.shape.rank - 1)
+    flat = tf.concat([tf.shape(best)[:-1], [count * size]], axis=0)
+    values, places = tf.math.top_k(tf.reshape(inside, flat), count)
+    ids = tf.gather(best, places // size, batch_dims=best.shape.rank - 1) * size + places % size
+    return values, ids
+
+
+def _block_size(vocab_size: int, count: int) -> int:
+    """The size that divides the vocabulary and makes both stages about equally long; else the latter alone."""
+    balanced = min(max(round(math.sqrt(vocab_size / count)), SMALLEST_BLOCK), LARGEST_BLOCK)
+    sizes = [size for size in range(SMALLEST_BLOCK, LARGEST_BLOCK + 1) if vocab_size % size == 0]
+    return min(sizes, key=lambda size: abs(size - balanced), default=balanced)
+
+
+def _blocks(logits, size):
+    """(…, V) -> (…, ceil(V / size), size)."""
+    missing = -logits.shape[-1] % size
+    if missing:
+        logits = tf.pad(logits, [[0, 0]] * (logits.shape.rank - 1) + [[0, missing]], constant_values=2 * DEAD)
+    shape = tf.concat([tf.shape(logits)[:-1], [logits.shape[-1] // size, size]], axis=0)
+    return tf.reshape(logits, shape)
+
+
+def log_normalizer(logits, likely):
+    """log(sum(exp(logits))), given a likely id of each row: (…, V), (…,) int32 -> (…,).
+
+    By way of the softmax, which TensorFlow computes in one pass: the logit of an id less its log-probability.
+    """
+    likely = likely[..., None]
+    logit = tf.gather(logits, likely, batch_dims=logits.shape.rank - 1)
+    prob = tf.gather(tf.nn.softmax(logits), likely, batch_dims=logits.shape.rank - 1)
+    return tf.squeeze(logit - tf.math.log(prob), axis=-1)
+
+
+def spare_candidates(options: SearchOptions) -> int:
+    """How many of the best ids `forbid` may have to turn away."""
+    return len(options.forbidden_ids) + (options.min_length > 0)
+
+
+def forbid(values, ids, index, options: SearchOptions):
+    """Candidates without forbidden ids, and without END before the minimum length: (B, K, M) twice -> (B, K, M)."""
+    for forbidden in options.forbidden_ids:
+        values = tf.where(ids == forbidden, DEAD, values)
+    if options.min_length:
+        values = tf.where((ids == options.end_id) & (index < options.min_length), DEAD, values)
+    return values
+
+
+def force_prefix(values, ids, log_probs_of, index, prefix, prefix_lengths):
+    """Candidates of which only the prefix's id is left in rows whose prefix is not over.
+
+    Args:
+        values, ids: (B, K, M), the candidates' log-probabilities and ids.
+        log_probs_of: (B,) ids -> (B, K), the log-probability of one id for each row.
+        prefix: (B, P) int32, with `prefix_lengths` (B,) int32.
+    """
+    width = tf.shape(prefix)[1]
+    inside = index < prefix_lengths
+    padded = tf.pad(prefix, [[0, 0], [0, 1]])
+    token = tf.where(inside, padded[:, tf.minimum(index, width)], 0)
+    only = tf.where(tf.range(tf.shape(ids)[2]) == 0, log_probs_of(token)[..., None], DEAD)
+    rows = inside[:, None, None]
+    return tf.where(rows, only, values), tf.where(rows, token[:, None, None], ids)
+
+
+def forbid_repeats(logits, history, index, size):
+    """Logits without the ids that would end an n-gram a second time.
+
+    Args:
+        logits: (B, K, V).
+        history: (B, K, C) int32, of which the first `index` ids count.
+        size: n, at least 1.
+    """
+    shape = tf.shape(history)
+    batch, beams, capacity = shape[0], shape[1], shape[2]
+    padded = tf.pad(history, [[0, 0], [0, 0], [0, size]])
+    last = tf.gather(padded, tf.maximum(index - size + 1, 0) + tf.range(size - 1), axis=2)
+    ends = tf.range(capacity) + size - 1
+    repeated = tf.broadcast_to((ends < index)[None, None], shape)
+    for offset in range(size - 1):
+        repeated &= padded[:, :, offset : offset + capacity] == last[:, :, offset, None]
+    banned = padded[:, :, size - 1 : size - 1 + capacity]
+    row, beam, _ = tf.meshgrid(tf.range(batch), tf.range(beams), tf.range(capacity), indexing="ij")
+    places = tf.stack([row, beam, banned], axis=-1)
+    return tf.tensor_scatter_nd_add(logits, places, tf.where(repeated, DEAD, 0.0))
+
+
+def best_continuations(logits, count, index, values, history, options: SearchOptions):
+    """At least `count` continuations of each beam, the best first except for those that are forbidden.
+
+    Args:
+        logits: (B, K, V).
+        index: scalar int32, how many ids `history` (B, K, C) holds.
+        values: the rows' values; "prefix" (B, P) and "prefix_lengths" (B,) are looked for in it.
+
+    Returns:
+        log-probabilities (B, K, M), DEAD where forbidden, and ids (B, K, M).
+    """
+    allowed = logits
+    if options.no_repeat_ngram:
+        allowed = forbid_repeats(logits, history, index, options.no_repeat_ngram)
+    best, ids = top_candidates(allowed, count + spare_candidates(options))
+    likeliest = tf.argmax(logits, -1, tf.int32) if options.no_repeat_ngram else ids[..., 0]
+    normalizer = log_normalizer(logits, likeliest)
+    log_probs = forbid(best - normalizer[..., None], ids, index, options)
+    if "prefix" in values:
+
+        def log_probs_of(token):
+            token = tf.broadcast_to(token[:, None], tf.shape(normalizer))
+            return tf.gather(logits, token, batch_dims=2) - normalizer
+
+        log_probs, ids = force_prefix(log_probs, ids, log_probs_of, index, values["prefix"], values["prefix_lengths"])
+    return log_probs, ids

@@ -1,0 +1,97 @@
+"""Greedy search, and the unbranched paths that it shares with sampling."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_transformer.decoding._candidates import best_continuations
+from tf_transformer.decoding._loop import Rows, hypotheses, keep_done, run_in_blocks
+from tf_transformer.decoding._options import (
+    DEAD,
+    GrowFunction,
+    Hypotheses,
+    SearchOptions,
+    Step,
+    StepFunction,
+    coverage_penalty,
+    length_penalty,
+)
+
+
+def follow_paths(step_fn, state, rows: Rows, choose, options: SearchOptions, grow) -> Hypotheses:
+    """The paths that `choose` takes from `first_paths`, each until END or its longest length.
+
+    choose: (logits (B, K, V), index, values, history (B, K, C)) -> log-probability and id of the next step,
+        (B, K) each; a log-probability of DEAD ends the path with nothing.
+    """
+
+    def advance(index, rows, state):
+        return _advance(step_fn, index, rows, state, choose, options)
+
+    rows = run_in_blocks(advance, rows, state, tf.reduce_max(rows.values["max_lengths"]), grow)
+    values = rows.values
+    scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha)
+    if options.coverage_penalty:
+        scores += coverage_penalty(values["coverage"], options.coverage_penalty)
+    return hypotheses(rows.histories["ids"], values["lengths"], scores, values["log_probs"], values["ended"], options)
+
+
+def first_paths(start_ids, max_lengths, paths, options, prefix=None, prefix_lengths=None, source_length=None) -> Rows:
+    """`paths` hypotheses a row that hold nothing yet."""
+    batch = tf.shape(start_ids)[0]
+    values = {
+        "tokens": tf.tile(start_ids[:, None], [1, paths]),
+        "log_probs": tf.zeros([batch, paths]),
+        "lengths": tf.zeros([batch, paths], tf.int32),
+        "ended": tf.zeros([batch, paths], tf.bool),
+        "max_lengths": max_lengths,
+    }
+    if prefix is not None:
+        values |= {"prefix": prefix, "prefix_lengths": prefix_lengths}
+    if options.coverage_penalty:
+        values["coverage"] = tf.zeros([batch, paths, source_length])
+    histories = {"ids": tf.zeros([batch, paths, 0], tf.int32)}
+    return Rows(max_lengths <= 0, values, histories)
+
+
+def _advance(step_fn, index, rows, state, choose, options):
+    values, ids = dict(rows.values), rows.histories["ids"]
+    shape = tf.shape(ids)
+    own = tf.broadcast_to(tf.range(shape[1])[None, :, None], shape)
+    result = step_fn(Step(values["tokens"], index, own), state)
+    log_probs, tokens = choose(result.logits, index, values, ids)
+    possible = log_probs > DEAD / 2
+    open_before = ~values["ended"] & (values["lengths"] == index)
+    grows = open_before & possible
+    values["log_probs"] = tf.where(grows, values["log_probs"] + log_probs, values["log_probs"])
+    values["lengths"] = tf.where(grows, index + 1, tf.where(open_before, 0, values["lengths"]))
+    values["ended"] |= grows & (tokens == options.end_id)
+    values["tokens"] = tokens
+    if options.coverage_penalty:
+        values["coverage"] += tf.where(grows[..., None], result.attention, 0.0)
+    ids = tf.where(tf.range(shape[2]) == index, tokens[..., None], ids)
+    closed = values["ended"] | (values["lengths"] <= index)
+    done = tf.reduce_all(closed, axis=1) | (index + 1 >= values["max_lengths"])
+    return keep_done(rows, Rows(done, values, {"ids": ids})), result.state
+
+
+def greedy_search(
+    step_fn: StepFunction,
+    state: Any,
+    start_ids: tf.Tensor,
+    max_lengths: tf.Tensor,
+    options: SearchOptions,
+    grow: GrowFunction | None = None,
+    prefix: tf.Tensor | None = None,
+    prefix_lengths: tf.Tensor | None = None,
+    source_length: tf.Tensor | None = None,
+) -> Hypotheses:
+    """One hypothesis a row; the arguments are those of `beam_search`. Diversity has no meaning here."""
+    rows = first_paths(start_ids, max_lengths, 1, options, prefix, prefix_lengths, source_length)
+
+    def choose(logits, index, values, history):
+        log_probs, ids = best_continuations(logits, 1, index, values, history, options)
+        best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
+        return (tf.gather(log_probs, best, batch_dims=2), tf.gather(ids, best, batch_dims=2))
+
+    return follow_paths(step_fn, state, rows, choose, options, grow)

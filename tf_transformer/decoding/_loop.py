@@ -1,0 +1,159 @@
+"""From what a search kept to the hypotheses it returns."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding._options import (
+    DEAD,
+    GrowFunction,
+    Hypotheses,
+    SearchOptions,
+    coverage_penalty,
+    length_penalty,
+)
+
+BLOCK = 16
+
+
+class Rows(NamedTuple):
+    """What a search knows of its sentences; the first axis of every tensor is the batch.
+
+    done: (B,) bool.
+    values: anything else.
+    histories: tensors whose last axis, of size C, is the decoded position; they begin with C = 0.
+    """
+
+    done: tf.Tensor
+    values: dict[str, tf.Tensor]
+    histories: dict[str, tf.Tensor]
+
+
+def run_in_blocks(
+    advance: Callable[[tf.Tensor, Rows, Any], tuple[Rows, Any]],
+    rows: Rows,
+    state: Any,
+    limit: tf.Tensor,
+    grow: GrowFunction | None = None,
+) -> Rows:
+    """The rows after `advance(index, rows, state)` has been called until all are done.
+
+    Args:
+        advance: one step of the search; it must leave rows alone that are done.
+        rows: all rows; those already done never run.
+        state: the model's; a structure of tensors whose first axis is the batch.
+        limit: scalar int32, the number of steps after which all rows are done.
+        grow: (state, capacity) -> state with room for so many steps.
+    """
+
+    def block(index, capacity, places, results, live, state):
+        places, live, state = _without_done(places, live, state)
+        capacity = tf.where(index < capacity, capacity, _next_capacity(capacity, limit))
+        live, results = _grown(live, capacity), _grown(results, capacity)
+        state = grow(state, capacity) if grow else state
+        index, live, state = _run_block(advance, index, capacity, live, state)
+        results = tf.nest.map_structure(
+            lambda whole, part: tf.tensor_scatter_nd_update(whole, places[:, None], part), results, live
+        )
+        return index, capacity, places, results, live, state
+
+    zero = tf.zeros([], tf.int32)
+    first = (zero, zero, tf.range(tf.shape(rows.done)[0]), rows, rows, state)
+    last = tf.while_loop(
+        lambda index, capacity, places, results, live, state: ~tf.reduce_all(live.done),
+        block,
+        first,
+        shape_invariants=tf.nest.map_structure(_any_sizes, first),
+    )
+    return last[3]
+
+
+def _run_block(advance, index, capacity, live, state):
+    """Steps until the block is full or half of its rows are done."""
+    count = tf.shape(live.done)[0]
+
+    def unfinished(index, live, state):
+        return (index < capacity) & (2 * tf.reduce_sum(tf.cast(live.done, tf.int32)) < count)
+
+    def step(index, live, state):
+        live, state = advance(index, live, state)
+        return index + 1, live, state
+
+    first = (index, live, state)
+    return tf.while_loop(unfinished, step, first, shape_invariants=tf.nest.map_structure(_any_sizes, first))
+
+
+def _without_done(places, live, state):
+    """The rows that still run: their places in the batch, what is known of them, and the model's state."""
+    left = tf.reshape(tf.where(~live.done), [-1])
+    return tf.cond(
+        tf.reduce_any(live.done),
+        lambda: tf.nest.map_structure(lambda tensor: tf.gather(tensor, left), (places, live, state)),
+        lambda: (places, live, state),
+    )
+
+
+def _next_capacity(capacity, limit):
+    return tf.minimum(capacity + tf.maximum(BLOCK, capacity // 4), limit)
+
+
+def _grown(rows: Rows, capacity) -> Rows:
+    def pad(history):
+        rank = history.shape.rank
+        return tf.pad(history, [[0, 0]] * (rank - 1) + [[0, capacity - tf.shape(history)[-1]]])
+
+    return rows._replace(histories=tf.nest.map_structure(pad, rows.histories))
+
+
+def _any_sizes(tensor):
+    return tf.TensorShape([None] * tensor.shape.rank)
+
+
+def keep_done(old: Rows, new: Rows) -> Rows:
+    """The new rows, but the old ones where they were done already."""
+
+    def choose(before, after):
+        done = tf.reshape(old.done, tf.concat([tf.shape(old.done), tf.ones([after.shape.rank - 1], tf.int32)], axis=0))
+        return tf.where(done, before, after)
+
+    return tf.nest.map_structure(choose, old, new)
+
+
+def best_hypotheses(rows: Rows, options: SearchOptions) -> Hypotheses:
+    """The finished hypotheses of a beam search, best first, then those that were still alive."""
+    values, histories = rows.values, rows.histories
+    beams = options.beam_size
+    scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha)[:, None]
+    if options.coverage_penalty:
+        scores += coverage_penalty(values["coverage"], options.coverage_penalty)
+    alive = values["log_probs"] > DEAD / 2
+    scores, order = tf.math.top_k(tf.where(alive, scores, DEAD), beams)
+    finished = values["finished_scores"] > DEAD / 2
+    count = tf.reduce_sum(tf.cast(finished, tf.int32), axis=1, keepdims=True)
+    rank = tf.range(beams)[None]
+    places = tf.where(rank < count, rank, beams + rank - count)
+
+    def join(done, living):
+        return tf.gather(tf.concat([done, tf.gather(living, order, batch_dims=1)], axis=1), places, batch_dims=1)
+
+    lengths = tf.where(alive, values["lengths"][:, None], 0)
+    return hypotheses(
+        join(histories["finished_ids"], histories["ids"]),
+        join(values["finished_lengths"], lengths),
+        tf.gather(tf.concat([values["finished_scores"], scores], axis=1), places, batch_dims=1),
+        join(values["finished_log_probs"], values["log_probs"]),
+        tf.broadcast_to(rank < count, tf.shape(places)),
+        options,
+    )
+
+
+def hypotheses(ids, lengths, scores, log_probs, finished, options: SearchOptions) -> Hypotheses:
+    """Hypotheses with padding behind their ends, cut to the longest, and -inf for the score of those that are none."""
+    longest = tf.reduce_max(tf.pad(tf.reshape(lengths, [-1]), [[0, 1]]))  # 0 of an empty batch
+    ids = ids[:, :, :longest]
+    ids = tf.where(tf.range(longest) < lengths[..., None], ids, options.pad_id)
+    exists = lengths > 0
+    return Hypotheses(
+        ids, lengths, tf.where(exists, scores, -float("inf")), tf.where(exists, log_probs, -float("inf")), finished
+    )

@@ -1,0 +1,119 @@
+"""Search options, the step function that a search calls, and the hypotheses it returns."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+def length_penalty(length, alpha):
+    """((5 + length) / 6) ** alpha of Wu et al. (2016), section 6.1 of the paper: int (…) -> float32 (…)."""
+    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
+
+
+def coverage_penalty(coverage, beta):
+    """beta * sum over the source of log(min(attention so far, 1)): (…, S) -> (…), at most 0."""
+    return beta * tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
+
+
+DEAD = -1e9
+"""The log-probability of what cannot happen. Finite, so that sums and differences of it are never NaN."""
+
+
+class Step(NamedTuple):
+    """What a step function is told.
+
+    tokens: (B, K) int32, the last id of each beam. In the first step of a beam search there is one beam, START; K is
+        never known when the graph is built.
+    index: scalar int32, the position these ids have in the decoder's input; 0 is START's.
+    ancestors: (B, K, C) int32. Beam k continues what slot `ancestors[b, k, t]` held at position t. Entries behind
+        `index` mean nothing. C grows while the search runs.
+    """
+
+    tokens: tf.Tensor
+    index: tf.Tensor
+    ancestors: tf.Tensor
+
+
+class StepResult(NamedTuple):
+    """What a step function answers.
+
+    logits: (B, K, V) float32 of the next id, with a static V.
+    state: the new state, of the structure, types and ranks of the old one.
+    attention: (B, K, S) float32, only for the coverage penalty: how much of each source position this step looked
+        at. Positions that need no covering, such as padding, hold 1.
+    """
+
+    logits: tf.Tensor
+    state: Any
+    attention: tf.Tensor | None = None
+
+
+StepFunction = Callable[[Step, Any], StepResult]
+GrowFunction = Callable[[Any, tf.Tensor], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchOptions:
+    """The options that beam search, greedy search and sampling share.
+
+    beam_size: K, the number of hypotheses kept alive.
+    n_best: how many of the K results must be what the search would find if it never stopped early; None: all.
+    alpha: of the length penalty ((5 + length) / 6) ** alpha; the length counts END.
+    min_length: ids before END, at the least.
+    no_repeat_ngram: no run of so many ids occurs twice; 0: any may.
+    coverage_penalty: beta of Wu et al. (2016), equation 14; 0: none.
+    diversity: taken off a candidate for each better one with the same parent (Li et al. 2016); 0: none.
+    forbidden_ids: ids that are never produced.
+    """
+
+    end_id: int
+    pad_id: int = 0
+    beam_size: int = 4
+    n_best: int | None = None
+    alpha: float = 0.6
+    min_length: int = 0
+    no_repeat_ngram: int = 0
+    coverage_penalty: float = 0.0
+    diversity: float = 0.0
+    forbidden_ids: tuple[int, ...] = ()
+
+    def __post_init__(self):
+        for name, least in (
+            ("beam_size", 1),
+            ("alpha", 0),
+            ("min_length", 0),
+            ("no_repeat_ngram", 0),
+            ("coverage_penalty", 0),
+            ("diversity", 0),
+        ):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}; raise it.")
+        if not 1 <= self.wanted <= self.beam_size:
+            raise ValueError(
+                f"n_best must be from 1 to beam_size = {self.beam_size}, not {self.n_best}; lower it or widen the beam."
+            )
+        if self.end_id in self.forbidden_ids:
+            raise ValueError(f"forbidden_ids {self.forbidden_ids} must not hold end_id = {self.end_id}; take it out.")
+
+    @property
+    def wanted(self) -> int:
+        return self.beam_size if self.n_best is None else self.n_best
+
+
+class Hypotheses(NamedTuple):
+    """The results of a search, the best first.
+
+    ids: (B, K, L) int32; END is there if the hypothesis is finished; padding follows.
+    lengths: (B, K) int32, END counted. 0 where fewer than K hypotheses exist.
+    scores: (B, K) float32, what they are ranked by: log-probability by length penalty, plus coverage penalty.
+    log_probs: (B, K) float32, the sums of the ids' log-probabilities under the model.
+    finished: (B, K) bool, whether END came before the longest length. These rank before those that were cut.
+    """
+
+    ids: tf.Tensor
+    lengths: tf.Tensor
+    scores: tf.Tensor
+    log_probs: tf.Tensor
+    finished: tf.Tensor

@@ -1,0 +1,117 @@
+"""Sampling from the model, as it is or from its likelier ids only; the same seeds give the same outputs."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from tf_transformer.decoding import _candidates as constraints
+from tf_transformer.decoding._greedy import first_paths, follow_paths
+from tf_transformer.decoding._options import DEAD, GrowFunction, Hypotheses, SearchOptions, StepFunction
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplingOptions:
+    """Which distribution is drawn from.
+
+    temperature: logits are divided by it.
+    top_k: only the k likeliest ids are drawn from; 0: all.
+    top_p: only the likeliest ids that together just reach this probability (Holtzman et al. 2020); 1: all.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self):
+        if self.temperature <= 0:
+            raise ValueError(f"temperature must be above 0, not {self.temperature}; for the best id use greedy search.")
+        if self.top_k < 0:
+            raise ValueError(f"top_k must be at least 0, not {self.top_k}; 0 draws from all ids.")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}; 1 draws from all ids.")
+
+
+def sample(
+    step_fn: StepFunction,
+    state: Any,
+    start_ids: tf.Tensor,
+    max_lengths: tf.Tensor,
+    seeds: tf.Tensor,
+    options: SearchOptions,
+    sampling: SamplingOptions,
+    grow: GrowFunction | None = None,
+    prefix: tf.Tensor | None = None,
+    prefix_lengths: tf.Tensor | None = None,
+    source_length: tf.Tensor | None = None,
+) -> Hypotheses:
+    """`options.beam_size` independent samples a row, in the order they were drawn.
+
+    The other arguments are those of `beam_search`. `seeds` is (B, 2) int32, one seed a row, so that what is drawn for
+    a row does not depend on the batch it came in. Scores and log-probabilities are the model's, whatever the
+    temperature.
+    """
+    paths, limit = options.beam_size, tf.reduce_max(tf.pad(max_lengths, [[0, 1]]))
+    rows = first_paths(start_ids, max_lengths, paths, options, prefix, prefix_lengths, source_length)
+    rows.values["uniform"] = _uniform(seeds, paths, limit)
+
+    def choose(logits, index, values, history):
+        log_probs = tf.nn.log_softmax(logits)
+        allowed = _allowed(logits, index, history, options)
+        tokens = _draw(allowed / sampling.temperature, values["uniform"][:, :, index], sampling)
+        # Where nothing is allowed, what was drawn is not either.
+        possible = tf.gather(allowed, tokens, batch_dims=2) > DEAD / 2
+        if "prefix" in values:
+            width = tf.shape(values["prefix"])[1]
+            forced = tf.pad(values["prefix"], [[0, 0], [0, 1]])[:, tf.minimum(index, width), None]
+            inside = (index < values["prefix_lengths"])[:, None]
+            tokens, possible = tf.where(inside, forced, tokens), possible | inside
+        return tf.where(possible, tf.gather(log_probs, tokens, batch_dims=2), DEAD), tokens
+
+    return follow_paths(step_fn, state, rows, choose, options, grow)
+
+
+def _uniform(seeds, paths, limit):
+    """Numbers in [0, 1) for every step of every path, from each row's own seed: (B, 2) -> (B, K, limit).
+
+    A step's number must not depend on the longest row of the batch, so each step has a draw of its own.
+    """
+
+    def of_row(seed):
+        def of_step(step):
+            return tf.random.stateless_uniform([paths], tf.random.experimental.stateless_fold_in(seed, step))
+
+        return tf.transpose(tf.map_fn(of_step, tf.range(limit), fn_output_signature=tf.float32))
+
+    signature = tf.TensorSpec([paths, None], tf.float32)
+    # One row more, which is dropped: `map_fn` cannot tell the shape of no rows at all.
+    return tf.map_fn(of_row, tf.pad(seeds, [[0, 1], [0, 0]]), fn_output_signature=signature)[:-1]
+
+
+def _allowed(logits, index, history, options: SearchOptions):
+    """Logits with DEAD for every id that must not come next: (B, K, V)."""
+    if options.no_repeat_ngram:
+        logits = constraints.forbid_repeats(logits, history, index, options.no_repeat_ngram)
+    ids = tf.range(logits.shape[-1])[None, None]
+    return constraints.forbid(logits, ids, index, options)
+
+
+def _draw(logits, uniform, sampling: SamplingOptions):
+    """One id a path, by the inverse of the cumulative distribution: (B, K, V), (B, K) -> (B, K)."""
+    vocab_size = logits.shape[-1]
+    if not sampling.top_k and sampling.top_p == 1:
+        return _invert(tf.nn.softmax(logits), uniform)
+    logits, ids = tf.math.top_k(logits, min(sampling.top_k or vocab_size, vocab_size))
+    probs = tf.nn.softmax(logits)
+    before = tf.cumsum(probs, axis=-1, exclusive=True)
+    place = _invert(tf.where(before < sampling.top_p, probs, 0.0), uniform)
+    return tf.gather(ids, place, batch_dims=2)
+
+
+def _invert(probs, uniform):
+    """The first place whose cumulative probability exceeds the number, of those that are possible at all."""
+    sums = tf.cumsum(probs, axis=-1)
+    target = uniform[..., None] * sums[..., -1:]
+    place = tf.reduce_sum(tf.cast(sums <= target, tf.int32), axis=-1)
+    last = tf.reduce_max(tf.where(probs > 0, tf.range(probs.shape[-1]), 0), axis=-1)
+    return tf.minimum(place, last)

@@ -1,0 +1,145 @@
+"""Model functions of ids: text to ids, search over a source, and the log-probability of a target."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.config import ModelConfig
+from tf_transformer.decoding._batching import in_chunks, search_in_chunks
+from tf_transformer.decoding._beam_search import beam_search
+from tf_transformer.decoding._decoder_step import DecoderStep
+from tf_transformer.decoding._options import Hypotheses, SearchOptions
+from tf_transformer.decoding._sampling import SamplingOptions, sample
+from tf_transformer.layers import padding_mask
+from tf_transformer.model import Transformer
+from tf_transformer.text import TokenizerPair
+
+BYTES_PER_TOKEN = 64
+"""A string is cut to so many bytes a token before it is tokenized, so that megabytes cost nothing. SentencePiece's
+pieces have at most 16 characters: text this long is over the limit in tokens too."""
+
+
+class Ids(NamedTuple):
+    """Tokenized text.
+
+    ids: (N, S) int32, each row ending in END (if the tokenizer adds it), padding behind it.
+    lengths: (N,) int32, END counted.
+    truncated: (N,) bool, whether something was cut off.
+    empty: (N,) bool, whether there is nothing but END.
+    """
+
+    ids: tf.Tensor
+    lengths: tf.Tensor
+    truncated: tf.Tensor
+    empty: tf.Tensor
+
+
+def text_to_ids(text, tokenizer, limit: int) -> Ids:
+    """At most `limit` ids a row, the last of them END (if the tokenizer adds it): text [N] string -> (N, S), S > 0."""
+    text = tf.strings.strip(tf.ensure_shape(text, [None]))
+    most = limit * BYTES_PER_TOKEN
+    ragged = tokenizer.tokenize(tf.strings.substr(text, 0, most))
+    lengths = tf.cast(ragged.row_lengths(), tf.int32)
+    over = lengths > limit
+    ids = ragged[:, :limit].to_tensor(default_value=tokenizer.pad_id)
+    if tokenizer.adds_end:
+        last = tf.range(tf.shape(ids)[1]) == limit - 1
+        ids = tf.where(over[:, None] & last, tokenizer.end_id, ids)
+    else:
+        nothing = tf.cast(tf.shape(ids)[1] == 0, tf.int32)  # attention needs a position to look at
+        ids = tf.pad(ids, [[0, 0], [0, nothing]], constant_values=tokenizer.pad_id)
+    cut = over | (tf.strings.length(text) > most)
+    return Ids(ids, tf.minimum(lengths, limit), cut, lengths <= int(tokenizer.adds_end))
+
+
+def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
+    """Refuses tokenizers whose ids are not the model's."""
+    source = {"vocab_size": config.vocab_size, "pad_id": config.pad_id, "end_id": config.end_id}
+    target = source | {"vocab_size": config.decoder_vocab_size, "start_id": config.start_id, "adds_end": True}
+    for side, expected in (("source", source), ("target", target)):
+        for name, value in expected.items():
+            found = getattr(getattr(tokenizers, side), name)
+            if found != value:
+                raise ValueError(
+                    f"The {side} tokenizer's {name} must be the model's, {value}, not {found}; use the tokenizers "
+                    "that the model was trained with."
+                )
+
+
+def search_ids(
+    model: Transformer, rows: dict[str, tf.Tensor], options: SearchOptions, sampling: SamplingOptions | None = None
+) -> Hypotheses:
+    """The K best, or sampled, outputs of each row.
+
+    Args:
+        rows: "source" (N, S) int32, padded; "lengths" (N,) int32, of the source; "max_lengths" (N,) int32, of the
+            output, 0 where none is wanted. If the output is to begin with given ids: "prefix" (N, P) and
+            "prefix_lengths" (N,) int32. For sampling: "seeds" (N, 2) int32.
+        sampling: None is beam search.
+    """
+
+    def search(rows):
+        return _search(model, rows, options, sampling)
+
+    return search_in_chunks(search, rows, options.beam_size)
+
+
+def _search(model, rows, options, sampling) -> Hypotheses:
+    decoder = DecoderStep(model, options.beam_size, with_attention=options.coverage_penalty > 0)
+    source, lengths = rows["source"], rows["max_lengths"]
+    state = decoder.start(model.encode(source), padding_mask(source, model.config.pad_id))
+    start = tf.fill(tf.shape(lengths), model.config.start_id)
+    arguments = {name: rows[name] for name in ("prefix", "prefix_lengths") if name in rows}
+    arguments |= {"grow": decoder.grow, "source_length": tf.shape(source)[1]}
+    if sampling is None:
+        return beam_search(decoder.step, state, start, lengths, options, **arguments)
+    return sample(decoder.step, state, start, lengths, rows["seeds"], options, sampling, **arguments)
+
+
+POSITIONS = 512
+"""Positions whose logits are held at once: (512, V) instead of (B, T, V)."""
+
+
+def score_ids(model: Transformer, source, target, target_lengths):
+    """The sum of the log-probabilities of each row's ids, some rows at a time.
+
+    Args:
+        source: (B, S) int32, ending in END, padded.
+        target: (B, T) int32, of which the first `target_lengths` (B,) count.
+
+    Returns:
+        (B,) float32.
+    """
+    source_lengths = tf.reduce_sum(tf.cast(source != model.config.pad_id, tf.int32), axis=1)
+    rows = {"source": source, "target": target, "target_lengths": target_lengths}
+    rows["lengths"] = tf.maximum(source_lengths, target_lengths)
+
+    def scores(some, longest):
+        return [_score_rows(model, some["source"][:, :longest], some["target"][:, :longest], some["target_lengths"])]
+
+    return in_chunks(scores, rows, [tf.TensorSpec([None], tf.float32)])[0]
+
+
+def _score_rows(model, source, target, target_lengths):
+    start = tf.fill([tf.shape(target)[0], 1], model.config.start_id)
+    inputs = tf.concat([start, target[:, :-1]], axis=1)
+    mask = padding_mask(source, model.config.pad_id)
+    hidden = tf.cast(model.decode_hidden(inputs, model.encode(source), mask), tf.float32)
+    each = tf.reshape(_of_positions(model, hidden, target), tf.shape(target))
+    counted = tf.range(tf.shape(target)[1]) < target_lengths[:, None]
+    return tf.reduce_sum(tf.where(counted, each, 0.0), axis=1)
+
+
+def _of_positions(model, hidden, target):
+    """Log-probabilities (B * T,) of the ids, some positions at a time."""
+    hidden, target = tf.reshape(hidden, [-1, model.config.model_dim]), tf.reshape(target, [-1])
+    count = tf.shape(target)[0]
+
+    def block(first, found):
+        rows = slice(first, tf.minimum(first + POSITIONS, count))
+        logits = model.logits(hidden[rows][None])[0]
+        chosen = tf.gather(logits, target[rows], batch_dims=1)
+        return first + POSITIONS, tf.concat([found, chosen - tf.reduce_logsumexp(logits, axis=-1)], axis=0)
+
+    shapes = [tf.TensorShape([]), tf.TensorShape([None])]
+    return tf.while_loop(lambda first, _: first < count, block, [0, tf.zeros([0])], shape_invariants=shapes)[1]

@@ -1,0 +1,168 @@
+"""Translation of lines with a Translator in memory or with an exported SavedModel."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.decoding._batching import batches_at_a_time, in_batches
+from tf_transformer.decoding._translator import PairScore, Translation, to_translations
+from tf_transformer.text import as_cell, as_line, chunks
+
+
+class LoadedModel:
+    """A Translator, as the commands use it.
+
+    Attributes:
+        name: what messages call it.
+        target_language: its code, where it is known.
+        limit: translations that a text has at most.
+    """
+
+    def __init__(self, translator, name: str = "The model", target_language: str | None = None):
+        self._translator = translator
+        self.name = name
+        self.target_language = target_language
+        self.limit = translator.decoding.beam_size
+
+    def translate(self, texts: Sequence[bytes]) -> list[Translation]:
+        """The best translation of each text, without a score, and whether the text was cut."""
+        return self._translator.best(texts)
+
+    def n_best(self, texts: Sequence[bytes]) -> list[Translation]:
+        return self._translator.n_best(texts)
+
+    def scores(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
+        """The log-probability of each target given its source, its number of tokens, and whether the pair was cut."""
+        return self._translator.pair_scores(sources, targets)
+
+
+class ExportedModel:
+    """The signatures `nbest` and `score` of a SavedModel: the attributes and methods of `LoadedModel`.
+
+    Args:
+        path: a version of an export, or the directory of its versions.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        import tensorflow_text  # noqa: F401  registers the ops of the tokenizer, the one thing a SavedModel lacks
+
+        self.path = newest_version(path)
+        self.name = str(self.path)
+        # Kept: variables and tables live as long as the object that owns them.
+        self._loaded = tf.saved_model.load(str(self.path))
+        self.limit = self._signature("nbest").structured_outputs["translations"].shape[1]
+
+    @property
+    def target_language(self) -> str | None:
+        """What the model card says; None where there is none."""
+        card = self.path / "model.json"
+        return json.loads(card.read_bytes()).get("languages", {}).get("target") if card.is_file() else None
+
+    def translate(self, texts: Sequence[bytes]) -> list[Translation]:
+        # `serving_default` would be quicker, but does not tell which texts were cut.
+        return [found._replace(texts=found.texts[:1], scores=found.scores[:1]) for found in self.n_best(texts)]
+
+    def n_best(self, texts: Sequence[bytes]) -> list[Translation]:
+        call = self._signature("nbest")
+        return in_batches(lambda batch: to_translations(call(text=_strings(batch))), texts)
+
+    def scores(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
+        """As a LoadedModel's, but the signature does not tell which pairs were cut."""
+        call = self._signature("score")
+
+        def of_batch(source, target):
+            found = call(source=_strings(source), target=_strings(target))
+            columns = found["score"].numpy().tolist(), found["tokens"].numpy().tolist()
+            return [PairScore(*row, truncated=None) for row in zip(*columns)]
+
+        return in_batches(of_batch, sources, targets)
+
+    def _signature(self, name: str) -> Callable:
+        signatures = self._loaded.signatures
+        if name not in signatures:
+            known = ", ".join(signatures) or "none"
+            raise ValueError(f"{self.path} has no signature {name}, only {known}; use `tf-transformer export`.")
+        return signatures[name]
+
+
+def newest_version(path: str | os.PathLike) -> pathlib.Path:
+    """`path` if it is a SavedModel, else its subdirectory with the highest number that is one."""
+    path = pathlib.Path(path)
+    if (path / "saved_model.pb").is_file():
+        return path
+    versions = [each for each in path.glob("*/") if each.name.isdecimal() and (each / "saved_model.pb").is_file()]
+    if not versions:
+        raise ValueError(
+            f"{path} is no SavedModel: expected saved_model.pb in it, or in a numbered directory below. "
+            "Give what `tf-transformer export --output` wrote."
+        )
+    return max(versions, key=lambda version: int(version.name))
+
+
+def _strings(texts: Sequence[bytes]) -> tf.Tensor:
+    # An array of objects: arrays of NumPy's own bytes lose NULs at the end.
+    return tf.constant(np.array(texts, dtype=object), tf.string)
+
+
+CHUNK_LINES = 4096
+CHUNK_BYTES = 4 << 20
+# Scores at or below this stand for hypotheses that a search did not find.
+_NONE = -1e8
+
+
+@dataclasses.dataclass
+class LineTranslation:
+    """Lines in, translated lines out.
+
+    Args:
+        model: what translates, a `LoadedModel` or an `ExportedModel`.
+        n_best: None for one line a line; else a table with so many rows a line: number of the line, rank, score, text.
+        chunk_lines: lines held at a time; within them, lines of similar length are translated together.
+        done: told the number of lines after each batch.
+
+    Attributes:
+        lines: how many lines were translated.
+        truncated: the numbers of the first few lines that the model cut, counted from 1.
+        num_truncated: how many it cut.
+    """
+
+    model: object
+    n_best: int | None = None
+    chunk_lines: int = CHUNK_LINES
+    done: Callable[[int], None] | None = None
+    lines: int = 0
+    truncated: list[int] = dataclasses.field(default_factory=list)
+    num_truncated: int = 0
+
+    def __post_init__(self):
+        if self.n_best is not None and not 1 <= self.n_best <= self.model.limit:
+            raise ValueError(
+                f"{self.model.name} gives from 1 to {self.model.limit} translations a line, not {self.n_best}; "
+                "ask for fewer, or widen the beam."
+            )
+
+    def __call__(self, lines: Iterable[bytes]) -> Iterator[str]:
+        """Lines to text to write: for each chunk its translations, each with a line feed."""
+        call = self.model.translate if self.n_best is None else self.model.n_best
+        for chunk in chunks(lines, self.chunk_lines, CHUNK_BYTES):
+            yield "".join(map(self._output, in_batches(call, chunk, threads=batches_at_a_time(), done=self.done)))
+
+    def _output(self, found: Translation) -> str:
+        self.lines += 1
+        if found.truncated:
+            self.num_truncated += 1
+            self.truncated = [*self.truncated, self.lines][:5]
+        if self.n_best is None:
+            return as_line(found.texts[0]) + "\n"
+        return "".join(self._row(found, rank) for rank in range(self.n_best))
+
+    def _row(self, found: Translation, rank: int) -> str:
+        # A search may find fewer hypotheses than were asked for. The first row is always given.
+        if rank > 0 and found.scores[rank] <= _NONE:
+            return ""
+        return f"{self.lines}\t{rank + 1}\t{found.scores[rank]:.6f}\t{as_cell(found.texts[rank])}\n"

@@ -1,0 +1,122 @@
+"""From an external model to ours: configuration, weights in our order of ids, positions, tokenizers.
+
+There are three formulas about. Marian itself, in C++, has tensor2tensor's ("t2t"): sines before cosines, exponents
+i / (d/2 - 1). Hugging Face's and CTranslate2's converters of the same models write 2i / d ("marian"), and translate so
+ever since. OpenNMT-tf's, which CTranslate2 computes where a model has no table, is tensor2tensor's counted from 1.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tf_transformer.config import Config, ConfigError, ModelConfig
+from tf_transformer.importing._external_model import ForeignModel, ImportedModelError, RowOrder, Vocabulary
+from tf_transformer.importing._layer_weights import check_tensors
+from tf_transformer.importing._pieces import target_pieces, tokenizer
+from tf_transformer.layers import KINDS, sinusoidal_encoding
+from tf_transformer.text import TokenizerPair
+
+_COMPUTED = [kind for kind in KINDS if kind != "learned"]
+# A table in float16 or computed in float32 at large angles is this near to ours.
+_TOLERANCE = 2e-3
+_COMPARED = 512
+_OPENNMT_ROWS = 2048
+
+
+def position_fields(source: np.ndarray | None, target: np.ndarray | None, layers: dict, dim: int) -> dict:
+    """`positions` and `max_positions` of `ModelConfig`; tables that no formula gives go into `layers` as learned.
+
+    Args:
+        source, target: tables (positions, D); None: OpenNMT-tf's positions.
+        layers: the model's weights by our names.
+        dim: D.
+    """
+    source, target = (_opennmt(dim) if table is None else np.asarray(table, np.float32) for table in (source, target))
+    for kind in _COMPUTED if dim % 2 == 0 else ():
+        if all(_is(kind, table) for table in (source, target)):
+            return {"positions": kind}
+    rows = min(len(source), len(target))
+    layers["source_positions/table"], layers["target_positions/table"] = source[:rows].copy(), target[:rows].copy()
+    return {"positions": "learned", "max_positions": rows}
+
+
+def _is(kind: str, table: np.ndarray) -> bool:
+    rows = min(len(table), _COMPARED)
+    expected = np.asarray(sinusoidal_encoding(np.arange(rows), table.shape[1], kind))
+    return np.allclose(table[:rows], expected, rtol=0, atol=_TOLERANCE)
+
+
+def _opennmt(dim: int) -> np.ndarray:
+    return np.asarray(sinusoidal_encoding(np.arange(1, _OPENNMT_ROWS + 1), dim, "t2t"))
+
+
+@dataclasses.dataclass(frozen=True)
+class ImportedModel:
+    """What a work directory is made of."""
+
+    config: Config
+    tensors: dict[str, np.ndarray]
+    tokenizers: TokenizerPair
+
+
+def assemble(foreign: ForeignModel) -> ImportedModel:
+    """Our model of a foreign one. The same numbers come out of it, at ids in our order."""
+    source_order = _order(foreign.source, foreign.source_table, "source")
+    target_order = _order(foreign.target, foreign.target_table, "target")
+    _check_output(foreign)
+    tables, tied = _tables(foreign, source_order, target_order)
+    bias = target_order.bias(foreign.output_bias)
+    tensors = foreign.layers | tables | ({} if bias is None else {"output_bias": bias})
+    check_tensors(tensors, foreign.format)
+    sizes = len(source_order.rows), len(target_order.rows)
+    try:
+        model = ModelConfig(
+            **foreign.architecture,
+            vocab_size=sizes[0],
+            target_vocab_size=None if sizes[0] == sizes[1] else sizes[1],
+            tied_embeddings=tied,
+            output_bias=bias is not None,
+        )
+    except ConfigError as error:
+        raise ImportedModelError(f"{foreign.format}: this model is none that we can build: {error}") from error
+    return ImportedModel(Config("imported", model), tensors, _tokenizers(foreign, source_order, target_order))
+
+
+def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:
+    if table.ndim != 2 or len(table) < len(vocabulary.tokens):
+        raise ImportedModelError(
+            f"The {side} vocabulary has {len(vocabulary.tokens):,} tokens, but the embedding has the shape "
+            f"{table.shape}: vocabulary and weights are of different models."
+        )
+    return RowOrder.of(vocabulary, len(table))
+
+
+def _check_output(foreign: ForeignModel) -> None:
+    """Refuses an output layer of another size than the target's vocabulary."""
+    table, output, bias = foreign.target_table, foreign.output_table, foreign.output_bias
+    if output.shape != table.shape or (bias is not None and bias.shape != (len(table),)):
+        biased = "" if bias is None else f", its bias {bias.shape}"
+        raise ImportedModelError(
+            f"The output layer has the shape {output.shape}{biased}, but the target's embedding {table.shape}: the "
+            "weights are damaged, or of another kind of model."
+        )
+
+
+def _tables(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrder) -> tuple[dict, str]:
+    """The embeddings under our names, equal ones once, and `tied_embeddings`."""
+    source = source_order.table(foreign.source_table)
+    target = target_order.table(foreign.target_table)
+    output = target_order.table(foreign.output_table)
+    if not np.array_equal(target, output):
+        tables = {"source_embedding/table": source, "target_embedding/table": target, "output_embedding/table": output}
+        return tables, "none"
+    if np.array_equal(source, target):
+        return {"source_embedding/table": source}, "all"
+    return {"source_embedding/table": source, "target_embedding/table": target}, "target"
+
+
+def _tokenizers(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrder) -> TokenizerPair:
+    name = "the source's SentencePiece model"
+    source = tokenizer(foreign.source_pieces, foreign.source, source_order, name, foreign.source_end)
+    written = foreign.target_pieces or target_pieces(foreign.source_pieces, foreign.target)
+    return TokenizerPair(source, tokenizer(written, foreign.target, target_order, "the target's SentencePiece model"))

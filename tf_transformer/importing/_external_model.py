@@ -1,0 +1,145 @@
+"""A model as external files describe it, and the order of its vocabulary rows in ours.
+
+Models from elsewhere have their special tokens anywhere, some lack a padding, some start the decoder from a vector of
+zeros. After this they look like a model of our own, with the ids 0, 1, 2 and 3.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tf_transformer.text import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+
+# Above all models of this kind, below what a forged size could ask for.
+MAX_LAYERS = 200
+
+
+class ImportedModelError(ValueError):
+    """Files that cannot be imported: missing, damaged, or of a model with a part that we do not have."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of the rows of an embedding, and which rows are special.
+
+    Attributes:
+        tokens: of rows 0, 1, 2 …; a table may have further rows, without a token.
+        end, unknown: their rows.
+        pad: its row; None: the model has none.
+        start: the row that the decoder starts from; None: it starts from a vector of zeros, as Marian does.
+    """
+
+    tokens: tuple[str, ...]
+    end: int
+    unknown: int | None
+    pad: int | None
+    start: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ForeignModel:
+    """What a reader of one format returns.
+
+    Attributes:
+        format: its name, for people.
+        architecture: fields of `ModelConfig`, without vocabularies and embeddings.
+        layers: the weights of both stacks, and learned positions, under our names.
+        source_table, target_table, output_table: (V, D) each; the last is the transposed projection to logits.
+        output_bias: (V,) or None.
+        source, target: the vocabularies; the same object where they are shared.
+        source_pieces, target_pieces: the SentencePiece models' bytes; None for the target: only one came.
+        source_end: whether the encoder reads an end token behind a text.
+        languages: of source and target, where the files say.
+        licence: that the files state.
+    """
+
+    format: str
+    architecture: dict
+    layers: dict[str, np.ndarray]
+    source_table: np.ndarray
+    target_table: np.ndarray
+    output_table: np.ndarray
+    output_bias: np.ndarray | None
+    source: Vocabulary
+    target: Vocabulary
+    source_pieces: bytes
+    target_pieces: bytes | None
+    source_end: bool = True
+    languages: tuple[str | None, str | None] = (None, None)
+    licence: str | None = None
+
+
+def vocabulary(tokens, name, end="</s>", unknown="<unk>", pads=("<pad>", "<blank>"), start=None) -> Vocabulary:
+    """The vocabulary of a list of tokens.
+
+    Args:
+        tokens: of rows 0, 1, 2 …
+        name: of the file, for messages.
+        end, unknown, pads: what the special tokens are called; of `pads` the first that there is counts.
+        start: the token that the decoder starts from; None: from zeros.
+    """
+    rows = {token: row for row, token in enumerate(tokens)}
+    if len(rows) != len(tokens):
+        raise ImportedModelError(f"{name}: a vocabulary has each token once; {len(tokens) - len(rows)} are repeated.")
+    if end not in rows:
+        raise ImportedModelError(f"{name}: the vocabulary has no token {end!r} that ends a sentence.")
+    if start is not None and start not in rows:
+        raise ImportedModelError(f"{name}: the vocabulary has no token {start!r}, which the decoder starts from.")
+    pad = next((rows[token] for token in pads if token in rows), None)
+    return Vocabulary(tuple(tokens), rows[end], rows.get(unknown), pad, None if start is None else rows[start])
+
+
+# Added to the logit of a row that the model did not have, so that its probability is 0.
+NEVER = -1000.0
+
+
+@dataclasses.dataclass(frozen=True)
+class RowOrder:
+    """Which foreign row becomes row 0, 1, 2 …
+
+    Attributes:
+        rows: foreign rows; -1: none, a row of zeros.
+        invented: ids of rows that the foreign model did not predict: those of zeros, and copies.
+    """
+
+    rows: np.ndarray
+    invented: tuple[int, ...]
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, size: int) -> "RowOrder":
+        """The order of a table with `size` rows."""
+        special = [-1] * 4
+        wanted = {PAD_ID: vocabulary.pad, UNKNOWN_ID: vocabulary.unknown, END_ID: vocabulary.end}
+        for place, row in (wanted | {START_ID: vocabulary.start}).items():
+            special[place] = -1 if row is None else row
+        # Hugging Face's Marian starts from its padding, fairseq's models from their end: the row then serves two ids,
+        # and is predicted as one.
+        shared = special[START_ID] != -1 and special[START_ID] in (special[PAD_ID], special[END_ID])
+        invented = {place for place, row in enumerate(special) if row == -1} | ({START_ID} if shared else set())
+        others = np.setdiff1d(np.arange(size), [row for row in special if row != -1])
+        return cls(np.concatenate([special, others]).astype(np.int64), tuple(sorted(invented)))
+
+    @property
+    def is_identity(self) -> bool:
+        return not self.invented and np.array_equal(self.rows, np.arange(len(self.rows)))
+
+    def table(self, table: np.ndarray) -> np.ndarray:
+        """An embedding (V, D) in our order."""
+        ordered = np.asarray(table, np.float32)[self.rows]
+        ordered[self.rows == -1] = 0.0
+        return ordered
+
+    def bias(self, bias: np.ndarray | None) -> np.ndarray | None:
+        """A bias of the logits (V,) in our order; one is made where rows were invented."""
+        if bias is None and not self.invented:
+            return None
+        bias = np.zeros(self.rows.max() + 1, np.float32) if bias is None else np.asarray(bias, np.float32)
+        ordered = bias[self.rows]
+        ordered[list(self.invented)] = NEVER
+        return ordered
+
+    def ids(self, vocabulary: Vocabulary) -> dict[str, int]:
+        """The id of each token. Where the start shares the row of another, it is the other."""
+        places = {row: place for place, row in enumerate(self.rows.tolist()) if row != -1}
+        places |= {int(self.rows[place]): place for place in (PAD_ID, END_ID) if self.rows[place] != -1}
+        return {token: places[row] for row, token in enumerate(vocabulary.tokens) if row in places}

@@ -1,0 +1,133 @@
+"""The whole job of `import`: files of some format in, a work directory out."""
+
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import shutil
+import tempfile
+import zipfile
+
+from tf_transformer.importing._assembly import ImportedModel, assemble
+from tf_transformer.importing._external_model import ForeignModel, ImportedModelError
+from tf_transformer.importing._files import unpack
+from tf_transformer.importing.ctranslate2 import argos_facts, read_ctranslate2
+from tf_transformer.importing.huggingface import read_huggingface
+from tf_transformer.importing.marian import read_marian
+from tf_transformer.model import Transformer
+from tf_transformer.workdir import Workdir, assign_model
+from tf_transformer.workdir.checkpoints import save_checkpoint, step_directory
+
+FACTS = "import.json"
+
+logger = logging.getLogger(__name__)
+
+
+def import_model(
+    path: str | os.PathLike,
+    workdir: str | os.PathLike,
+    *,
+    source_tokenizer: str | os.PathLike | None = None,
+    target_tokenizer: str | os.PathLike | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
+    licence: str | None = None,
+) -> Workdir:
+    """Writes the model at `path` as the work directory `workdir`, which must not be there, and returns it.
+
+    Everything is read and checked before anything is written, and the directory appears complete, by a rename.
+
+    Args:
+        path: a folder of Marian's, Hugging Face's or CTranslate2's; Marian's `.npz`; an Argos package or another zip
+            archive of such a folder.
+        source_tokenizer, target_tokenizer: SentencePiece models, where they are not beside the weights.
+        languages: of source and target, where the files do not say.
+        licence: of the model, where the files do not say; goes into the model card of an export.
+    """
+    path, workdir = pathlib.Path(path), pathlib.Path(workdir)
+    if workdir.exists() and (not workdir.is_dir() or any(workdir.iterdir())):
+        raise ImportedModelError(f"{workdir} is there already and not empty; give a new --workdir.")
+    foreign = read_model(path, source_tokenizer, target_tokenizer)
+    foreign = dataclasses.replace(
+        foreign,
+        languages=tuple(given or found for given, found in zip(languages, foreign.languages)),
+        licence=licence or foreign.licence,
+    )
+    imported = assemble(foreign)
+    _check_weights(imported, path)
+    _write(workdir, imported, foreign, path)
+    if foreign.licence is None:
+        logger.warning("%s states no licence; name the model's with --licence, so that exports carry it on.", path)
+    return Workdir(workdir)
+
+
+def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None) -> ForeignModel:
+    """The foreign model at `path`, whatever its format."""
+    path = pathlib.Path(path)
+    if not path.exists():
+        raise ImportedModelError(f"There is nothing at {path}.")
+    if path.is_file() and path.suffix in (".argosmodel", ".zip"):
+        with tempfile.TemporaryDirectory(prefix="tf_transformer-import-") as folder:
+            if not zipfile.is_zipfile(path):
+                raise ImportedModelError(f"{path} is no zip archive; get the file again.")
+            unpack(path, pathlib.Path(folder))
+            return read_model(_model_folder(pathlib.Path(folder), path), source_tokenizer, target_tokenizer)
+    if path.is_file() and path.suffix == ".npz":
+        return read_marian(path.parent, path, source_tokenizer, target_tokenizer)
+    if path.is_file() and path.suffix in (".pt", ".bin", ".pkl", ".ckpt"):
+        raise ImportedModelError(
+            f"{path}: a file of weights alone cannot be imported, and pickles are not opened. Give the folder of a "
+            "Hugging Face or CTranslate2 model. fairseq's checkpoints are not imported: their BPE codes have no "
+            "tokenizer inside the TensorFlow graph."
+        )
+    if path.is_dir():
+        return _read_folder(path, source_tokenizer, target_tokenizer)
+    raise ImportedModelError(f"{path}: expected a folder, a Marian .npz or an .argosmodel.")
+
+
+def _read_folder(path: pathlib.Path, source_tokenizer, target_tokenizer) -> ForeignModel:
+    if (path / "model.bin").is_file():
+        foreign = read_ctranslate2(path, source_tokenizer, target_tokenizer)
+        languages, licence = argos_facts(path.parent if (path.parent / "metadata.json").is_file() else path)
+        return dataclasses.replace(foreign, languages=languages, licence=licence)
+    if (path / "model" / "model.bin").is_file():
+        return _read_folder(path / "model", source_tokenizer, target_tokenizer)
+    if (path / "config.json").is_file():
+        return read_huggingface(path, source_tokenizer, target_tokenizer)
+    if any(path.glob("*.npz")):
+        return read_marian(path, None, source_tokenizer, target_tokenizer)
+    names = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
+    raise ImportedModelError(
+        f"{path} is none of the models that can be imported: Marian (*.npz), Hugging Face's Marian (config.json), "
+        f"CTranslate2 (model.bin). It holds {names}."
+    )
+
+
+def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
+    """The shallowest folder of an unpacked archive that holds a model."""
+    marks = [*folder.rglob("model.bin"), *folder.rglob("*.npz"), *folder.rglob("config.json")]
+    if not marks:
+        raise ImportedModelError(f"{archive} holds no model: no model.bin, *.npz or config.json is in it.")
+    return min((mark.parent for mark in marks), key=lambda found: len(found.parts))
+
+
+def _check_weights(imported: ImportedModel, path: pathlib.Path) -> None:
+    """Refuses weights that do not fit the model that the configuration describes."""
+    assign_model(Transformer(imported.config.model), imported.tensors, str(path))
+
+
+def _write(workdir: pathlib.Path, imported: ImportedModel, foreign: ForeignModel, path: pathlib.Path) -> None:
+    facts = {"format": foreign.format, "from": path.name, "licence": foreign.licence}
+    data = {"source_language": foreign.languages[0], "target_language": foreign.languages[1]}
+    data["tokenizer"] = {"sha256": imported.tokenizers.sha256}
+    workdir.parent.mkdir(parents=True, exist_ok=True)
+    beside = workdir.with_name(f".{workdir.name}.writing-{os.getpid()}")
+    try:
+        Workdir.create(beside, imported.config, imported.tokenizers, data)
+        (beside / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        save_checkpoint(beside / "checkpoints" / step_directory(0), imported.tensors, step=0)
+        if workdir.exists():
+            workdir.rmdir()
+        beside.rename(workdir)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,110 @@
+"""SentencePiece models of others, made to fit the vocabulary beside them: all of it happens in the graph later."""
+
+import logging
+import math
+import re
+
+from sentencepiece import sentencepiece_model_pb2
+
+from tf_transformer.importing._external_model import RowOrder, Vocabulary
+from tf_transformer.text import END_ID, PAD_ID, START_ID, UNKNOWN_ID, IdMap, Tokenizer, check_model
+
+# OPUS-MT's models with several target languages are told which one by a token before the text: ">>deu<< Hello."
+_LANGUAGE = re.compile(r">>[^<>\s]+<<")
+_SPACE = "▁"
+# "<s>", "<unused_7>": no text.
+_NAME = re.compile(r"<.+>|>>.+<<", re.DOTALL)
+# By which SentencePiece's unigram model puts unknown characters below its least probable piece.
+_UNKNOWN_PENALTY = 10.0
+# Of the vocabulary's tokens at least this share must be pieces, or the SentencePiece model is that of the other side.
+_SHARE = 0.9
+
+_Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
+
+logger = logging.getLogger(__name__)
+
+
+def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str, adds_end: bool = True) -> Tokenizer:
+    """The tokenizer of a SentencePiece model whose pieces have the ids of a vocabulary; unknown ones are unknown."""
+    check_model(model, name)
+    model = with_language_tokens(with_unknown_characters(model, vocabulary), vocabulary)
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    known = order.ids(vocabulary)
+    special = {proto.trainer_spec.eos_piece: END_ID, proto.trainer_spec.bos_piece: START_ID}
+    special[proto.trainer_spec.pad_piece] = PAD_ID
+    ids = []
+    for piece in proto.pieces:
+        if piece.type == _Piece.UNKNOWN:
+            ids.append(UNKNOWN_ID)
+        elif piece.type == _Piece.CONTROL:
+            ids.append(special.get(piece.piece, known.get(piece.piece, UNKNOWN_ID)))
+        elif piece.type == _Piece.USER_DEFINED:
+            ids.append(known.get(piece.piece, known.get(piece.piece.removeprefix(_SPACE), UNKNOWN_ID)))
+        else:
+            ids.append(known.get(piece.piece, UNKNOWN_ID))
+    size = len(order.rows)
+    if adds_end and ids == list(range(size)):
+        return Tokenizer(model, name=name)
+    return Tokenizer(model, IdMap(tuple(ids), size, PAD_ID, UNKNOWN_ID, START_ID, END_ID, adds_end), name)
+
+
+def with_unknown_characters(model: bytes, vocabulary: Vocabulary) -> bytes:
+    """The model with a piece for each token of characters that it does not know; unchanged where there is none.
+
+    SentencePiece passes unknown characters on as they are, and Marian looks each string up in its vocabulary: there
+    they may be known from the other language. They cost as much as the unknown piece, so no other word is cut anew.
+    """
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    if proto.trainer_spec.byte_fallback:
+        return model
+    known = {character for piece in proto.pieces if piece.type == _Piece.NORMAL for character in piece.piece}
+    there = {"", *(piece.piece for piece in proto.pieces)}
+    new = (token for token in vocabulary.tokens if token not in there)
+    tokens = [token for token in new if known.isdisjoint(token) and not _NAME.fullmatch(token)]
+    if not tokens:
+        return model
+    lowest = min(piece.score for piece in proto.pieces if piece.type == _Piece.NORMAL)
+    for token in tokens:
+        proto.pieces.add(piece=token, score=lowest - _UNKNOWN_PENALTY)
+    return proto.SerializeToString()
+
+
+def with_language_tokens(model: bytes, vocabulary: Vocabulary) -> bytes:
+    """The model with a piece for each token such as ">>deu<<" of the vocabulary; unchanged where there is none."""
+    tokens = [token for token in vocabulary.tokens if _LANGUAGE.fullmatch(token)]
+    if not tokens:
+        return model
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    there = {piece.piece for piece in proto.pieces}
+    for token in tokens:
+        # With the space that SentencePiece puts before a text, so that no piece for the space alone comes first.
+        if _SPACE + token not in there:
+            proto.pieces.add(piece=_SPACE + token, score=0.0, type=_Piece.USER_DEFINED)
+    return proto.SerializeToString()
+
+
+def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
+    """The target's SentencePiece model where only one came: that one, or a stand-in made from the vocabulary.
+
+    Argos' packages of OPUS-MT's models have the source's alone: it suffices to write text, for pieces are just joined.
+    To read text, which scoring and training do, the stand-in takes the vocabulary's order, by frequency, for
+    probabilities; its pieces are the model's, but a word may be cut at other places than in training.
+    """
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    special = {vocabulary.pad, vocabulary.unknown, vocabulary.start, vocabulary.end}
+    tokens = [token for row, token in enumerate(vocabulary.tokens) if row not in special and token]
+    pieces = {piece.piece for piece in proto.pieces}
+    if sum(token in pieces for token in tokens) >= _SHARE * len(tokens):
+        return model
+    logger.warning(
+        "There is one SentencePiece model for the source only. The target's is made from the vocabulary: translations "
+        "are right; `score`, perplexity and fine-tuning may cut target words at other places than the model's training."
+    )
+    controls = [piece for piece in proto.pieces if piece.type in (_Piece.UNKNOWN, _Piece.CONTROL)]
+    names = {piece.piece for piece in controls}
+    made = sentencepiece_model_pb2.ModelProto(trainer_spec=proto.trainer_spec, normalizer_spec=proto.normalizer_spec)
+    made.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
+    made.pieces.extend(controls)
+    for rank, token in enumerate(token for token in tokens if token not in names):
+        made.pieces.add(piece=token, score=-math.log(rank + 2.0))
+    return made.SerializeToString()

@@ -1,0 +1,5 @@
+"""Import of CTranslate2 model folders and Argos Translate packages."""
+
+import lazy_loader as _lazy
+
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

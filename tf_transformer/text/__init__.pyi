@@ -1,0 +1,47 @@
+from ._lines import MAX_LINE_BYTES as MAX_LINE_BYTES
+from ._lines import as_cell as as_cell
+from ._lines import as_line as as_line
+from ._lines import chunks as chunks
+from ._lines import read_lines as read_lines
+from ._model_file import TokenizerError as TokenizerError
+from ._model_file import check_model as check_model
+from ._model_file import read_model_file as read_model_file
+from ._subwords import END_ID as END_ID
+from ._subwords import PAD_ID as PAD_ID
+from ._subwords import START_ID as START_ID
+from ._subwords import UNKNOWN_ID as UNKNOWN_ID
+from ._subwords import IdMap as IdMap
+from ._subwords import Subwords as Subwords
+from ._tokenizer import Tokenizer as Tokenizer
+from ._tokenizer import TokenizerPair as TokenizerPair
+from ._tokenizer import load_tokenizers as load_tokenizers
+from ._tokenizer import save_tokenizers as save_tokenizers
+from ._tokenizer import train_tokenizer as train_tokenizer
+from ._vocabulary import Subsample as Subsample
+from ._vocabulary import default_vocab_size as default_vocab_size
+from ._vocabulary import train_model as train_model
+
+__all__ = [
+    "END_ID",
+    "MAX_LINE_BYTES",
+    "PAD_ID",
+    "START_ID",
+    "UNKNOWN_ID",
+    "IdMap",
+    "Subsample",
+    "Subwords",
+    "Tokenizer",
+    "TokenizerError",
+    "TokenizerPair",
+    "as_cell",
+    "as_line",
+    "check_model",
+    "chunks",
+    "default_vocab_size",
+    "load_tokenizers",
+    "read_lines",
+    "read_model_file",
+    "save_tokenizers",
+    "train_model",
+    "train_tokenizer",
+]

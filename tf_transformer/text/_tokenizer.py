@@ -1,0 +1,207 @@
+"""The tokenizer: text to ids and back, the same ids in Python and inside a TensorFlow graph; and its files."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+
+import tensorflow as tf
+import tensorflow_text
+from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+from tf_transformer.text._model_file import TokenizerError, read_model_file
+from tf_transformer.text._subwords import IdMap, Subwords
+from tf_transformer.text._vocabulary import train_model
+
+SHARED, SOURCE, TARGET = "tokenizer", "source", "target"
+
+
+class Tokenizer(tf.Module):
+    """A SentencePiece model with two faces: `encode`/`decode` in Python, `tokenize`/`detokenize` in the graph.
+
+    Both give the same ids for every string. Bytes that are not UTF-8 count as U+FFFD; literal control symbols
+    (`</s>`, `<pad>`) are text. A SavedModel whose root holds a Tokenizer carries the model inside: it reads no
+    files, and uses none but TensorFlow's own ops and the SentencePiece ops of tensorflow_text.
+
+    Args:
+        model: the bytes of the SentencePiece model; they are checked.
+        id_map: the table to the Transformer's ids, for models trained elsewhere.
+        name: what error messages call the model.
+
+    Example:
+        tokenizer = Tokenizer.from_file("tokenizer.model")
+        tokenizer.decode(tokenizer.encode("Hello world."))     # "Hello world."
+        tokenizer.tokenize(tf.constant(["Hello world.", ""]))  # RaggedTensor, each row ends in END
+
+    Rows end in END unless the table of ids says otherwise: `adds_end`.
+    """
+
+    def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model"):
+        super().__init__(name="tokenizer")
+        self._subwords = Subwords(model, id_map, name)
+        self.adds_end: bool = self._subwords.adds_end
+        self._op = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32, add_eos=self.adds_end)
+        self._op._model_resource = _LastingModel(model, self._subwords.sha256)
+        self.vocab_size: int = self._subwords.vocab_size
+        self.pad_id: int = self._subwords.pad_id
+        self.unknown_id: int = self._subwords.unknown_id
+        self.start_id: int = self._subwords.start_id
+        self.end_id: int = self._subwords.end_id
+        self.sha256: str = self._subwords.sha256
+
+    @classmethod
+    def from_file(cls, path: str | pathlib.Path, id_map: IdMap | None = None) -> "Tokenizer":
+        """The tokenizer of the SentencePiece model at `path`; a bad file is a TokenizerError naming it."""
+        return cls(read_model_file(path), id_map, str(path))
+
+    @property
+    def model(self) -> bytes:
+        """The bytes of the SentencePiece model."""
+        return self._subwords.model
+
+    @property
+    def id_map(self) -> IdMap | None:
+        return self._subwords.id_map
+
+    @property
+    def subwords(self) -> Subwords:
+        """The face in Python alone, which can be sent to other processes."""
+        return self._subwords
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """The ids of `text`, ending in END."""
+        return self._subwords.encode(text)
+
+    def encode_batch(self, texts: Iterable[str | bytes]) -> list[list[int]]:
+        return self._subwords.encode_batch(texts)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids` up to the first END or pad."""
+        return self._subwords.decode(ids)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each id as the piece of text it stands for."""
+        return self._subwords.pieces(ids)
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The ids of each string: text [N] string to a RaggedTensor [N, (length)] int32, rows ending in END."""
+        ids = self._op.tokenize(_valid_utf8(tf.convert_to_tensor(text, tf.string)))
+        if self.id_map is None:
+            return ids
+        return ids.with_flat_values(tf.gather(self.id_map.to_model(), ids.flat_values))
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """The text of each row: ids [N, L] int32 to [N] string, always valid UTF-8.
+
+        What follows the first END or pad of a row is ignored; ids outside the vocabulary count as unknown.
+        """
+        ids = tf.cast(ids, tf.int32)
+        stops = tf.cast((ids == self.end_id) | (ids == self.pad_id), tf.int32)
+        kept = (tf.cumsum(stops, axis=1) == 0) & (ids != self.start_id)
+        ids = tf.where((ids >= 0) & (ids < self.vocab_size), ids, self.unknown_id)
+        text = self._op.detokenize(tf.ragged.boolean_mask(self._to_pieces(ids), kept))
+        return tf.strings.strip(_valid_utf8(text))
+
+    def piece_strings(self, ids: tf.Tensor) -> tf.Tensor:
+        """The piece each id stands for, to look at: ids of any shape, within the vocabulary, to strings."""
+        return self._op.id_to_string(self._to_pieces(ids))
+
+    def _to_pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        if self.id_map is None:
+            return ids
+        return tf.gather(self.id_map.to_pieces(self._subwords.unknown_piece), ids)
+
+
+class _LastingModel(tf.saved_model.experimental.TrackableResource):
+    """The SentencePiece model in TensorFlow's memory, under a name of its own.
+
+    tensorflow_text gives it none, and it is then lost with TensorFlow's cache of kernels: `tf.random.set_seed` and
+    `keras.utils.set_random_seed` empty that.
+    """
+
+    def __init__(self, model: bytes, name: str):
+        super().__init__()
+        self._model, self._shared_name = model, name
+        _ = self.resource_handle  # reading it creates the resource
+
+    def _create_resource(self):
+        make = sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op
+        return make(model=self._model, shared_name=self._shared_name)
+
+
+def _valid_utf8(text: tf.Tensor) -> tf.Tensor:
+    """`text` with each bad byte sequence replaced by U+FFFD, as Python's "replace" does it."""
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+
+
+def train_tokenizer(texts: Iterable[str | bytes], vocab_size: int, **options) -> Tokenizer:
+    """A new tokenizer of `vocab_size` pieces; `options` are those of `vocabulary.train_model`."""
+    return Tokenizer(train_model(texts, vocab_size, **options))
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizer of the source text and that of the target text.
+
+    Files, in a prepared directory and in a WORKDIR: `tokenizer.model` if they are shared, else `source.model`
+    and `target.model`; beside each, for models trained elsewhere, its table of ids (`source.ids.json`).
+    """
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @classmethod
+    def of(cls, shared: Tokenizer) -> "TokenizerPair":
+        """One tokenizer for both sides."""
+        return cls(shared, shared)
+
+    @property
+    def shared(self) -> bool:
+        return self.source.sha256 == self.target.sha256
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """The hash of each side: what tells whether two models speak the same ids."""
+        return {SOURCE: self.source.sha256, TARGET: self.target.sha256}
+
+
+def save_tokenizers(tokenizers: TokenizerPair, directory: str | os.PathLike) -> list[pathlib.Path]:
+    """Writes the files of `tokenizers` into `directory` and returns their paths."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    if tokenizers.shared:
+        return _save(tokenizers.source, directory, SHARED)
+    return _save(tokenizers.source, directory, SOURCE) + _save(tokenizers.target, directory, TARGET)
+
+
+def load_tokenizers(directory: str | os.PathLike) -> TokenizerPair:
+    """The tokenizers whose files are in `directory`; a missing or bad file is a TokenizerError naming it."""
+    directory = pathlib.Path(directory)
+    if (directory / f"{SHARED}.model").exists():
+        return TokenizerPair.of(_load(directory, SHARED))
+    if (directory / f"{SOURCE}.model").exists():
+        return TokenizerPair(_load(directory, SOURCE), _load(directory, TARGET))
+    raise TokenizerError(
+        f"expected tokenizer.model, or source.model and target.model, in {directory}, found neither; "
+        "is it a prepared directory or a WORKDIR?"
+    )
+
+
+def _load(directory: pathlib.Path, stem: str) -> Tokenizer:
+    table = directory / f"{stem}.ids.json"
+    return Tokenizer.from_file(directory / f"{stem}.model", IdMap.from_file(table) if table.exists() else None)
+
+
+def _save(tokenizer: Tokenizer, directory: pathlib.Path, stem: str) -> list[pathlib.Path]:
+    paths = [directory / f"{stem}.model"]
+    _replace(paths[0], tokenizer.model)
+    if tokenizer.id_map is not None:
+        paths.append(directory / f"{stem}.ids.json")
+        _replace(paths[1], tokenizer.id_map.to_json().encode())
+    return paths
+
+
+def _replace(path: pathlib.Path, data: bytes) -> None:
+    beside = path.with_name(f"{path.name}.partial")
+    beside.write_bytes(data)
+    os.replace(beside, path)

@@ -1,0 +1,136 @@
+"""Training a vocabulary: SentencePiece BPE with plain options, so that every server gives the same ids."""
+
+import io
+import itertools
+import logging
+import random
+import re
+import string
+from collections.abc import Iterable, Iterator
+
+import sentencepiece
+
+from tf_transformer.text._model_file import TokenizerError
+from tf_transformer.text._subwords import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Subwords, to_valid_text
+
+logger = logging.getLogger(__name__)
+
+MIN_VOCAB_SIZE = 128
+MAX_VOCAB_SIZE = 500_000
+
+# Every printable ASCII character is in every vocabulary: HTML, URLs and code survive even where the corpus has none.
+_ASCII = "".join(sorted(set(string.printable) - set(string.whitespace)))
+
+
+def default_vocab_size(source_language: str, target_language: str) -> int:
+    """The paper's sizes (section 5.1): 37,000 for English–German, 32,000 for English–French; 32,000 for others."""
+    return 37_000 if {source_language, target_language} == {"en", "de"} else 32_000
+
+
+def train_model(
+    texts: Iterable[str | bytes], vocab_size: int, exact: bool = True, character_coverage: float = 0.9999
+) -> bytes:
+    """The bytes of a SentencePiece BPE model of `vocab_size` pieces, trained on `texts` (both languages').
+
+    Args:
+        texts: sentences; SentencePiece holds them in memory, so bound them: see `Subsample`.
+        vocab_size: pieces in all, the four special ones and all printable ASCII characters included.
+        exact: if the texts cannot support `vocab_size`, raise; otherwise take the largest size they can.
+        character_coverage: the share of the text's characters that get a piece of their own.
+    """
+    if not MIN_VOCAB_SIZE <= vocab_size <= MAX_VOCAB_SIZE:
+        raise TokenizerError(
+            f"expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}, got {vocab_size:,}"
+        )
+    texts = _not_empty(texts)
+    model = _train(_with_ascii(texts), vocab_size, character_coverage)
+    size = Subwords(model).vocab_size
+    if size < vocab_size:
+        if exact:
+            raise TokenizerError(
+                f"the text is too small for a vocabulary of {vocab_size:,}: the largest possible here is {size:,}; "
+                f"ask for at most {size:,}, or give more text"
+            )
+        logger.info("the text supports a vocabulary of %d pieces, fewer than the %d by default", size, vocab_size)
+    return model
+
+
+class Subsample:
+    """A seeded sample of bounded size from a stream of unknown length: every text has the same chance.
+
+    Args:
+        max_texts: how many texts at most.
+        max_bytes: how many bytes of them at most, in the order of a shuffle.
+        seed: what the choice depends on, besides the stream.
+    """
+
+    def __init__(self, max_texts: int, max_bytes: int, seed: int):
+        self._max_texts, self._max_bytes = max_texts, max_bytes
+        self._random = random.Random(seed)
+        self._texts: list[bytes] = []
+        self._seen = 0
+
+    def add(self, text: bytes) -> None:
+        """Offers one text: reservoir sampling."""
+        self._seen += 1
+        if len(self._texts) < self._max_texts:
+            self._texts.append(text)
+            return
+        place = int(self._random.random() * self._seen)
+        if place < self._max_texts:
+            self._texts[place] = text
+
+    def texts(self) -> list[bytes]:
+        """The sample, shuffled and cut at `max_bytes`."""
+        self._random.shuffle(self._texts)
+        total = 0
+        for count, text in enumerate(self._texts):
+            total += len(text)
+            if total > self._max_bytes:
+                return self._texts[:count]
+        return self._texts
+
+
+def _train(texts: Iterator[str], vocab_size: int, character_coverage: float) -> bytes:
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=texts,
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            normalization_rule_name="nmt_nfkc",
+            character_coverage=character_coverage,
+            required_chars=_ASCII,
+            byte_fallback=False,
+            hard_vocab_limit=False,
+            pad_id=PAD_ID,
+            unk_id=UNKNOWN_ID,
+            bos_id=START_ID,
+            eos_id=END_ID,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+        if not needed:
+            raise TokenizerError(f"SentencePiece could not train a vocabulary: {error}") from None
+        raise TokenizerError(
+            f"a vocabulary of {vocab_size:,} is too small: the characters of the text alone need {needed[1]}; "
+            "ask for more"
+        ) from None
+    return model.getvalue()
+
+
+def _not_empty(texts: Iterable[str | bytes]) -> Iterator[str]:
+    """The texts as valid strings; none at all is an error here, because it aborts the process in SentencePiece."""
+    valid = (text for text in map(to_valid_text, texts) if text.strip())
+    first = next(valid, None)
+    if first is None:
+        raise TokenizerError("there is no text to train a vocabulary on; is the training corpus empty?")
+    return itertools.chain([first], valid)
+
+
+def _with_ascii(texts: Iterator[str]) -> Iterator[str]:
+    """A line of all ASCII characters first: SentencePiece aborts on a required character it never sees."""
+    yield " ".join(_ASCII)
+    yield from texts

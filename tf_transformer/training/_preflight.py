@@ -1,0 +1,84 @@
+"""The largest batch first: what does not fit into the memory shows in the first minute, not after hours."""
+
+import logging
+import resource
+import sys
+import time
+from collections.abc import Iterable
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.config import TrainingConfig
+from tf_transformer.data import BatchShape
+from tf_transformer.training._strategies import Batch, pad_rows
+from tf_transformer.training._train_step import Counters, TrainStep
+
+logger = logging.getLogger(__name__)
+
+
+class OutOfMemoryError(ValueError):
+    """The largest batch does not fit; the message says what to change."""
+
+
+def preflight(step: TrainStep, sample: Batch, shapes, shards: int, multiple: int, config: TrainingConfig) -> None:
+    """Runs the step on batches of the largest shapes that are padding alone, which changes nothing.
+
+    Args:
+        sample: any batch, for the names of its arrays.
+        shapes: of the global batches.
+        shards: workers that share the rows.
+        multiple: of a worker's rows.
+        config: named in the advice.
+    """
+    for shape in largest_shapes(shapes):
+        _try(step, sample, shape, -(-shape.rows // shards), multiple, config)
+
+
+def largest_shapes(shapes: Iterable[BatchShape]) -> list[BatchShape]:
+    """The shapes that need most memory: by tokens, for the layers, and by pairs of tokens, for attention.
+
+    All shapes fill about the same budget of tokens, so that the longest sentences, in few rows, may need the most.
+    """
+    shapes = list(shapes)
+    by_tokens = max(shapes, key=lambda shape: shape.rows * (shape.source + shape.target))
+    by_pairs = max(shapes, key=lambda shape: shape.rows * _pairs(shape.source, shape.target))
+    return list(dict.fromkeys([by_tokens, by_pairs]))
+
+
+def _pairs(source: int, target: int) -> int:
+    """Attention weights of one sentence, head and layer: within source and target, and between them."""
+    return source * source + target * target + source * target
+
+
+def _try(step: TrainStep, sample: Batch, shape: BatchShape, rows: int, multiple: int, config: TrainingConfig) -> None:
+    lengths = {name: shape.source if name.startswith("source") else shape.target for name in sample}
+    batch = {name: np.zeros((rows, length), np.int32) for name, length in lengths.items()}
+    size = f"{rows} rows of {shape.source} source and {shape.target} target tokens"
+    # Said before: where the operating system ends the process for its memory, this is the last line.
+    logger.info("Trying the largest batch, %s.", size)
+    begun = time.monotonic()
+    try:
+        step([pad_rows(batch, multiple)], Counters.start(config.precision))
+    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+        raise OutOfMemoryError(f"The largest batch, {size}, does not fit into the memory. {_advice(config)}") from error
+    logger.info("It fits (%.1f GB at most, %.0f s with compilation).", _peak_memory(), time.monotonic() - begun)
+
+
+def _advice(config: TrainingConfig) -> str:
+    advice = [
+        f"compute it in parts with --set training.accumulation_steps={config.accumulation_steps * 2} (the same result "
+        "up to dropout's draws)",
+        f"make it smaller with --set training.batch_tokens={max(1, config.batch_tokens // 2)}",
+        f"leave long sentences out with --set training.max_length={max(1, config.max_length // 2)}",
+        "hold no attention matrices with --set model.attention_block_size=128 (for long sentences)",
+    ]
+    if config.precision == "float32":
+        advice.append("halve the activations with --precision mixed_bfloat16")
+    return "Any of these helps: " + "; ".join(advice) + "."
+
+
+def _peak_memory() -> float:
+    """Of this process on the host, in GB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e9 if sys.platform == "darwin" else 1e6)

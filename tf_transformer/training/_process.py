@@ -1,0 +1,143 @@
+"""Process control: the lock of a work directory, stop signals, and detection of lost workers."""
+
+import contextlib
+import faulthandler
+import fcntl
+import logging
+import os
+import pathlib
+import signal
+import socket
+import sys
+import threading
+import time
+
+NAME = ".lock"
+
+
+class RunLockedError(ValueError):
+    """Another process is training in the directory."""
+
+
+class RunLock:
+    """Held from `with` to its end. The operating system lets go of it when the process dies, however it dies."""
+
+    def __init__(self, directory: str | os.PathLike):
+        self._file = pathlib.Path(directory) / NAME
+        self._stream = None
+
+    def __enter__(self) -> "RunLock":
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._stream = open(self._file, "a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._stream.seek(0)
+            holder = self._stream.read().strip() or "another process"
+            self._stream.close()
+            raise RunLockedError(
+                f"{self._file.parent} is in use: {holder} is training there. Wait for it, stop it, or give another "
+                "--workdir."
+            ) from error
+        self._stream.truncate(0)
+        self._stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        self._stream.flush()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._stream.close()
+
+
+logger = logging.getLogger(__name__)
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopRequest:
+    """Within `with`, SIGTERM and Ctrl-C set `signal` instead of ending the process; the second Ctrl-C ends it."""
+
+    def __init__(self):
+        self.signal: int | None = None
+        self._earlier = {}
+
+    @property
+    def requested(self) -> bool:
+        return self.signal is not None
+
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():
+            self._earlier = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_) -> None:
+        for number, handler in self._earlier.items():
+            signal.signal(number, handler)
+
+    def _hear(self, number, _frame) -> None:
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = number
+        logger.info("%s: saving after this step, then stopping.", signal.Signals(number).name)
+
+
+LOST_WORKER = 76
+"""Exit code where another worker no longer answers."""
+
+FIRST_CALL = 5
+"""The first call may take this many times the limit: workers compile for different lengths of time."""
+
+
+class WorkerWatch:
+    """Ends the process when a call within `with watch:` takes longer than the limit.
+
+    A collective operation that waits for a worker that will never answer cannot be interrupted from Python, so the
+    process ends there and then. Checkpoints are whole at any moment; the same command goes on from the last one.
+
+    Args:
+        seconds: the limit for one call.
+    """
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self._until: float | None = None
+        self._warm = False
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="worker watch")
+        self._thread.start()
+
+    def __enter__(self) -> "WorkerWatch":
+        self._until = time.monotonic() + self.seconds * (1 if self._warm else FIRST_CALL)
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._until, self._warm = None, True
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(min(1.0, self.seconds / 4))
+            until = self._until
+            if until is not None and time.monotonic() > until:
+                sys.stderr.write(f"\n{lost_worker_message('no answer in time, see --worker-timeout')}\n")
+                sys.stderr.flush()
+                os._exit(LOST_WORKER)
+
+
+@contextlib.contextmanager
+def meeting(workers: int, seconds: float):
+    """Ends the process, with exit code 1, where the workers have not found each other in time.
+
+    TensorFlow waits for them without letting go of Python's lock, for ever, and no thread of Python's can end that: not
+    the watch, only `faulthandler`, whose thread needs no lock and knows no other exit code.
+    """
+    logger.info("Waiting for all %d workers of TF_CONFIG, for %.0f s at most.", workers, seconds)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def lost_worker_message(reason: str) -> str:
+    return (
+        f"A worker was lost ({reason}). All workers stop here. Start all of them again with the same command: they go "
+        "on from the last checkpoint."
+    )

@@ -1,0 +1,199 @@
+"""Reports of a run: JSON lines, TensorBoard, and the progress line on the terminal."""
+
+import json
+import logging
+import pathlib
+import sys
+import time
+
+import tensorflow as tf
+from tqdm import tqdm
+
+from tf_transformer.evaluation import Score
+from tf_transformer.training._train_step import Counters, StepReport
+from tf_transformer.training._validation import ValidationLoss, perplexity
+
+SECONDS_BETWEEN_LINES = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class ProgressLine:
+    """Shows step, loss, tokens a second and the time that is left.
+
+    Args:
+        step: where the run begins or goes on.
+        max_steps: where it ends.
+    """
+
+    def __init__(self, step: int, max_steps: int):
+        self._first, self._last = step, max_steps
+        self._begun = self._told = time.monotonic()
+        self._bar = None
+        if sys.stderr.isatty():
+            self._bar = tqdm(total=max_steps, initial=step, unit=" steps", desc="training", file=sys.stderr)
+
+    def update(self, step: int, loss: float, tokens_per_second: float) -> None:
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"loss {loss:.3f}, {tokens_per_second:,.0f} tokens/s", refresh=False)
+            self._bar.update(step - self._bar.n)
+        elif time.monotonic() - self._told >= SECONDS_BETWEEN_LINES:
+            self._told = time.monotonic()
+            left = (self._told - self._begun) / max(step - self._first, 1) * (self._last - step)
+            logger.info(
+                "step %d of %d, loss %.3f, %.0f tokens/s, %s left", step, self._last, loss, tokens_per_second,
+                duration(left),
+            )  # fmt: skip
+
+    def say(self, message: str) -> None:
+        """A line of its own, above the bar."""
+        if self._bar is not None:
+            self._bar.write(message, file=sys.stderr)
+        else:
+            logger.info("%s", message)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def duration(seconds: float) -> str:
+    """1 h 02 min, 3 min 20 s, or 45 s."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
+
+
+NAME = "log.jsonl"
+
+
+class RunLog:
+    """Writes events of a run under a directory: `log.jsonl`, and `tensorboard/` for their numbers and texts.
+
+    A run that goes on from a checkpoint takes back what it had written after it, so the file reads as one run.
+
+    Args:
+        directory: WORKDIR/logs.
+        step: that the run begins or goes on at.
+    """
+
+    def __init__(self, directory: pathlib.Path, step: int = 0):
+        directory.mkdir(parents=True, exist_ok=True)
+        self._file = directory / NAME
+        _forget_after(self._file, step)
+        self._writer = tf.summary.create_file_writer(str(directory / "tensorboard"))
+
+    def event(self, kind: str, step: int, **values) -> None:
+        """Writes a line {"event": kind, "step": …, "time": …, …}, and its numbers as curves `kind/name`."""
+        line = {"event": kind, "step": step, "time": round(time.time(), 3), **values}
+        with open(self._file, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+        with self._writer.as_default(step=step):
+            for name, value in values.items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    tf.summary.scalar(f"{kind}/{name}", value)
+
+    def text(self, name: str, step: int, rows: list[tuple[str, ...]], heading: tuple[str, ...]) -> None:
+        """Writes a table of texts to TensorBoard."""
+        table = [heading, tuple("---" for _ in heading), *rows]
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
+        with self._writer.as_default(step=step):
+            tf.summary.text(name, "\n".join(lines))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def read_log(directory: pathlib.Path) -> list[dict]:
+    """The events of a run, in order; a line that a kill cut off is left out."""
+    file = directory / NAME
+    events = []
+    for line in file.read_text(encoding="utf-8").split("\n") if file.is_file() else ():
+        try:
+            events.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return events
+
+
+def _forget_after(file: pathlib.Path, step: int) -> None:
+    kept = [event for event in read_log(file.parent) if event["step"] <= step]
+    if file.is_file():
+        beside = file.with_name(f".{file.name}.writing")
+        beside.write_text("".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept), encoding="utf-8")
+        beside.replace(file)
+
+
+class RunReports:
+    """Adds up what the steps report and tells it; a worker that is not the chief tells nothing.
+
+    Args:
+        log: None for a worker that is not the chief.
+        progress: None likewise.
+    """
+
+    def __init__(self, log: RunLog | None, progress: ProgressLine | None):
+        self._log, self._progress = log, progress
+        self._clear()
+
+    def steps(self, counters: Counters, report: StepReport, seconds: float) -> None:
+        """Takes in the reports (n,) of the steps of one call."""
+        self._count += len(report.loss)
+        self._seconds += seconds
+        self._loss += float(report.loss.sum())
+        self._likelihood += float(report.negative_log_likelihood.sum())
+        self._tokens += float(report.tokens.sum())
+        self._last = report
+        if self._progress is not None:
+            self._progress.update(counters.step, self._loss / max(self._tokens, 1.0), self._rate)
+            if report.skipped.any():
+                self._progress.say(
+                    f"step {counters.step}: {int(report.skipped.sum())} skipped, loss or gradient not finite "
+                    f"({counters.skipped} so far; loss scale {counters.loss_scale:g})"
+                )
+
+    def flush(self, counters: Counters) -> None:
+        """Writes a line of the log about the steps since the last one."""
+        if self._log is not None and self._count:
+            tokens = max(self._tokens, 1.0)
+            self._log.event(
+                "train",
+                counters.step,
+                steps=self._count,
+                loss=self._loss / tokens if self._tokens else None,
+                perplexity=perplexity(self._likelihood / tokens) if self._tokens else None,
+                learning_rate=float(self._last.learning_rate[-1]),
+                gradient_norm=float(self._last.gradient_norm[-1]),
+                tokens=int(self._tokens),
+                tokens_per_second=round(self._rate, 1),
+                skipped=counters.skipped,
+                loss_scale=counters.loss_scale,
+            )
+        self._clear()
+
+    def validation(self, step: int, result: ValidationLoss, better: bool) -> None:
+        if self._log is None:
+            return
+        self._log.event("validation", step, loss=result.loss, perplexity=result.perplexity, tokens=result.tokens)
+        self._progress.say(
+            f"step {step}: validation perplexity {result.perplexity:.3f}, smoothed loss {result.loss:.3f}"
+            + (" (best)" if better else "")
+        )
+
+    def sample(self, step: int, score: Score, rows: list[tuple[str, str, str]]) -> None:
+        if self._log is None:
+            return
+        self._log.event("sample", step, bleu=score.value, signature=score.signature, translations=rows)
+        self._log.text("sample/translations", step, rows, ("source", "reference", "translation"))
+        self._progress.say(f"step {step}: {score.name} {score.value:.2f} of a sample, greedy ({score.signature})")
+        self._progress.say("\n".join(f"    {source}\n  → {translation}" for source, _, translation in rows[:2]))
+
+    @property
+    def _rate(self) -> float:
+        return self._tokens / max(self._seconds, 1e-9)
+
+    def _clear(self) -> None:
+        self._count, self._seconds, self._loss, self._likelihood, self._tokens = 0, 0.0, 0.0, 0.0, 0.0
+        self._last: StepReport | None = None

@@ -1,0 +1,296 @@
+"""The whole job of training as one call: from a prepared directory to checkpoints in a work directory."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import pathlib
+import time
+
+import keras
+import tensorflow as tf
+
+from tf_transformer.config import Config
+from tf_transformer.data import BatchOptions, BatchStream, PreparedDataset
+from tf_transformer.model import Transformer
+from tf_transformer.training._batch_groups import BatchGroups
+from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._optimizer import Adam, MovingAverage
+from tf_transformer.training._preflight import preflight
+from tf_transformer.training._process import FIRST_CALL, RunLock, StopRequest, WorkerWatch, lost_worker_message
+from tf_transformer.training._reporting import ProgressLine, RunLog, RunReports, duration
+from tf_transformer.training._run_state import RunSaver, RunState, check_config, check_dataset, has_begun
+from tf_transformer.training._schedules import NoamSchedule
+from tf_transformer.training._strategies import (
+    Worker,
+    check_same_step,
+    devices_of,
+    local_replicas,
+    make_strategy,
+    worker_of,
+)
+from tf_transformer.training._train_step import Counters, TrainStep
+from tf_transformer.training._trainer import Trainer
+from tf_transformer.training._validation import SampleTranslations, Validation
+from tf_transformer.workdir import (
+    CONFIG,
+    Workdir,
+    checkpoints,
+    named_variables,
+    remove_leftovers,
+    write_config,
+    write_dataset_info,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class LostWorkerError(ValueError):
+    """Another worker of the run no longer answers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """How a call of `train` ended.
+
+    Attributes:
+        ended: "finished", "early stopping" or "interrupted".
+        signal: that interrupted it, or None.
+        step: that it ended at.
+        best_perplexity: on the validation set; None without one.
+        seconds: wall time of this call.
+    """
+
+    ended: str
+    signal: int | None
+    step: int
+    best_perplexity: float | None
+    seconds: float
+
+
+def train(
+    data: str | os.PathLike,
+    workdir: str | os.PathLike,
+    config: Config,
+    strategy: str = "auto",
+    replicas: int | None = None,
+    worker_timeout: float = 600.0,
+) -> TrainingResult:
+    """Trains, or goes on from where the work directory stopped.
+
+    Args:
+        data: a prepared directory.
+        workdir: is made if it is not there. Several workers need one that all of them see.
+        config: `model`'s vocabulary and special ids are taken from the data.
+        strategy, replicas: see `make_strategy`.
+        worker_timeout: seconds after which a worker that does not answer is given up.
+    """
+    begun = time.monotonic()
+    strategy = make_strategy(strategy, replicas, FIRST_CALL * worker_timeout)
+    worker = worker_of(strategy)
+    with contextlib.ExitStack() as stack:
+        if worker.is_chief:
+            stack.enter_context(RunLock(workdir))
+            remove_leftovers(workdir)
+            checkpoints.remove_leftovers(pathlib.Path(workdir) / "checkpoints")
+        stop = stack.enter_context(StopRequest())
+        prepared = PreparedDataset(data)
+        directory = open_workdir(workdir, config, prepared, worker, devices_of(strategy))
+        ended, state = _Run(directory, prepared, strategy, worker, worker_timeout).run(stop)
+    result = TrainingResult(ended, stop.signal, state.counters.step, state.best_perplexity, time.monotonic() - begun)
+    logger.info("%s", _summary(result, directory))
+    return result
+
+
+def with_vocabulary(config: Config, tokenizers) -> Config:
+    """The configuration with the vocabulary and the special ids of the tokenizers."""
+    source, target = tokenizers.source, tokenizers.target
+    tied = config.model.tied_embeddings
+    model = dataclasses.replace(
+        config.model,
+        vocab_size=source.vocab_size,
+        target_vocab_size=None if tokenizers.shared else target.vocab_size,
+        tied_embeddings="target" if tied == "all" and not tokenizers.shared else tied,
+        pad_id=target.pad_id,
+        start_id=target.start_id,
+        end_id=target.end_id,
+    )
+    return dataclasses.replace(config, model=model)
+
+
+def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
+    """The configuration with the vocabulary and the special ids of a work directory with the same tokenizers.
+
+    An imported model's two tokenizers may share one vocabulary, which `with_vocabulary` cannot see.
+    """
+    fields = ["vocab_size", "target_vocab_size", "pad_id", "start_id", "end_id"]
+    if config.model.tied_embeddings == "all" and saved.model.tied_embeddings != "none" and not tokenizers.shared:
+        fields.append("tied_embeddings")
+    same = {field: getattr(saved.model, field) for field in fields}
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, **same))
+
+
+def open_workdir(
+    path: str | os.PathLike, config: Config, prepared: PreparedDataset, worker: Worker, devices: dict
+) -> Workdir:
+    """The work directory of a new run, of one that may go on with this configuration and data, or of `import`."""
+    path = pathlib.Path(path)
+    # Where the data is, for `evaluate` to find its test set.
+    info = prepared.info | {"directory": str(prepared.path.resolve())}
+    if (path / CONFIG).is_file():
+        saved = Workdir(path)
+        found = checkpoints.list_checkpoints(saved.checkpoints)
+        begun = has_begun(saved.dataset_info) and any(map(checkpoints.is_resumable, found))
+        check_dataset(saved.dataset_info, prepared.info, path, prepared.path)
+        config = with_vocabulary_of(config, saved.config, prepared.tokenizers)
+        check_config(saved.config, config, path, begun, weights=bool(found))
+        if worker.is_chief:
+            write_config(path, config, devices)
+            if not begun:
+                write_dataset_info(path, saved.dataset_info | info)
+        directory = Workdir(path)
+        # Not read again: in another worker the chief may not have written it yet.
+        directory.config = config
+        return directory
+    if worker.is_chief:
+        return Workdir.create(path, with_vocabulary(config, prepared.tokenizers), prepared.tokenizers, info, devices)
+    _wait_for(path / CONFIG)
+    return Workdir(path)
+
+
+class _Run:
+    """The parts of a run, put together."""
+
+    def __init__(self, directory: Workdir, prepared: PreparedDataset, strategy, worker: Worker, worker_timeout: float):
+        self._directory, self._prepared, self._strategy, self._worker = directory, prepared, strategy, worker
+        self._config = directory.config
+        self._watch = WorkerWatch(worker_timeout) if worker.count > 1 else contextlib.nullcontext()
+        training = self._config.training
+        options = BatchOptions(training.batch_tokens, training.max_length, training.batching)
+        self._stream = BatchStream(prepared, options, training.seed)
+        self._multiple = local_replicas(strategy) * training.accumulation_steps
+
+    def run(self, stop: StopRequest) -> tuple[str, RunState]:
+        with contextlib.ExitStack() as stack:
+            try:
+                # One call for the watch: the workers broadcast the first weights, and compile, at different speeds.
+                with self._watch:
+                    state = self._new_state()
+                    gradients, step = self._new_step(state)
+                    resumed = self._restore(state)
+                    if self._worker.count > 1:
+                        check_same_step(self._strategy, state.counters.step)
+                    groups = stack.enter_context(contextlib.closing(self._groups(state.position)))
+                    self._preflight(step, groups, state)
+                reports = self._reports(stack, state)
+                writes = self._worker.is_chief
+                saver = RunSaver(self._directory.checkpoints, self._config.training, resumed, writes)
+                validation, sample = self._validation(gradients), self._sample(state)
+                trainer = Trainer(
+                    self._config.training, state, step, groups, saver, reports, validation, sample, self._watch
+                )
+                return trainer.run(stop), state
+            except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
+                raise LostWorkerError(lost_worker_message(str(error.message).splitlines()[0][:200])) from error
+
+    def _reports(self, stack: contextlib.ExitStack, state: RunState) -> RunReports:
+        """To the log and the terminal, closed with the stack; a worker that is not the chief has neither."""
+        if not self._worker.is_chief:
+            return RunReports(None, None)
+        log = stack.enter_context(contextlib.closing(RunLog(self._directory.logs, state.counters.step)))
+        progress = ProgressLine(state.counters.step, self._config.training.max_steps)
+        return RunReports(log, stack.enter_context(contextlib.closing(progress)))
+
+    def _new_state(self) -> RunState:
+        training = self._config.training
+        keras.utils.set_random_seed(training.seed)
+        with self._strategy.scope():
+            model = Transformer(self._config.model, dtype=training.precision)
+            variables = named_variables(model)
+            adam = Adam(variables, training.beta1, training.beta2, training.epsilon)
+            average = MovingAverage(variables, training.ema_decay) if training.ema_decay else None
+        logger.info("%s parameters on %d replicas of %d workers, %s.", f"{model.count_params():,}",
+                    self._strategy.num_replicas_in_sync, self._worker.count, training.precision)  # fmt: skip
+        return RunState(model, adam, average, Counters.start(training.precision), self._stream.start)
+
+    def _new_step(self, state: RunState) -> tuple[BatchGradients, TrainStep]:
+        training = self._config.training
+        gradients = BatchGradients(
+            state.model, training.label_smoothing, training.seed, training.accumulation_steps, training.xla
+        )
+        schedule = NoamSchedule(self._config.model.model_dim, training.warmup_steps, training.learning_rate_scale)
+        return gradients, TrainStep(self._strategy, gradients, state.adam, state.average, schedule, training)
+
+    def _restore(self, state: RunState) -> tuple[int, int] | None:
+        """Goes to the newest whole checkpoint. Returns its steps for `RunSaver`, or None at the beginning of a run."""
+        path = checkpoints.latest_intact(self._directory.checkpoints, resumable=True)
+        if path is None:
+            self._begin(state)
+            return None
+        state.restore(path)
+        if self._worker.is_chief:
+            checkpoints.set_aside_after(self._directory.checkpoints, state.counters.step)
+        logger.info("Going on from %s.", path)
+        return state.counters.step, state.validated_step
+
+    def _begin(self, state: RunState) -> None:
+        """Starts from imported weights, where the directory was made by `import`."""
+        path = checkpoints.latest_intact(self._directory.checkpoints)
+        if path is not None:
+            state.begin_with(path)
+            logger.info("Starting from the weights of %s.", path)
+
+    def _groups(self, position: dict) -> BatchGroups:
+        batches = self._stream.batches(position, self._worker.index, self._worker.count)
+        return BatchGroups(batches, self._multiple, position)
+
+    def _preflight(self, step: TrainStep, groups: BatchGroups, state: RunState) -> None:
+        training = self._config.training
+        if state.counters.step >= training.max_steps:
+            return
+        preflight(step, groups.peek(), self._stream.shapes, self._worker.count, self._multiple, training)
+
+    def _validation(self, gradients: BatchGradients) -> Validation | None:
+        if "validation" not in self._prepared.splits:
+            logger.info("The data has no validation set: no perplexity, no best checkpoint.")
+            return None
+        worker = self._worker
+        batches = list(self._stream.validation_batches(worker.index, worker.count))
+        if not batches:
+            logger.warning(
+                "No pair of the validation set is left, of at most training.max_length = %d tokens: no perplexity, no "
+                "best checkpoint.", self._config.training.max_length,
+            )  # fmt: skip
+            return None
+        return Validation(self._strategy, gradients, lambda: batches, self._watch)
+
+    def _sample(self, state: RunState) -> SampleTranslations | None:
+        training = self._config.training
+        if training.bleu_steps is None or "validation" not in self._prepared.splits or not self._worker.is_chief:
+            return None
+        sources, references = (side[: training.bleu_samples] for side in self._prepared.lines("validation"))
+        language, decoding = self._prepared.target_language, self._config.decoding
+        return SampleTranslations(state.model, self._prepared.tokenizers, sources, references, language, decoding)
+
+
+def _wait_for(file: pathlib.Path, seconds: float = 120.0) -> None:
+    """Waits until the chief has written a file."""
+    until = time.monotonic() + seconds
+    while not file.is_file():
+        if time.monotonic() > until:
+            raise LostWorkerError(
+                f"{file} did not appear in {seconds:.0f} s. All workers need the same --workdir, on storage they share."
+            )
+        time.sleep(0.2)
+
+
+def _summary(result: TrainingResult, workdir: Workdir) -> str:
+    best = "" if result.best_perplexity is None else f", best validation perplexity {result.best_perplexity:.3f}"
+    head = f"{result.ended.capitalize()} at step {result.step} after {duration(result.seconds)}{best}."
+    if result.ended == "interrupted":
+        return f"{head} The same command goes on from here."
+    path = workdir.path
+    return (
+        f"{head}\nNext:\n  tf-transformer average --workdir {path}\n  tf-transformer evaluate --workdir {path}\n"
+        f"  tf-transformer translate --workdir {path}\n  tf-transformer export --workdir {path} --output MODEL_BASE"
+    )

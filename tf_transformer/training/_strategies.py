@@ -1,0 +1,192 @@
+"""Where training runs: one device, several, several workers or a TPU, as a `tf.distribute.Strategy`."""
+
+import dataclasses
+import functools
+import json
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.training._process import meeting
+
+STRATEGIES = ("auto", "one", "mirrored", "multi-worker", "tpu")
+
+
+class StrategyError(ValueError):
+    """A strategy that this machine or its environment does not allow."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Worker:
+    """This process among those that train together."""
+
+    index: int = 0
+    count: int = 1
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes checkpoints and logs."""
+        return self.index == 0
+
+
+def make_strategy(name: str = "auto", replicas: int | None = None, seconds: float = 3600.0) -> tf.distribute.Strategy:
+    """The strategy called `name`. Call it before TensorFlow has placed anything on a device.
+
+    Args:
+        name: "one" device; "mirrored" over all GPUs, or over `replicas` logical devices of a CPU; "multi-worker" as
+            the environment's TF_CONFIG describes the cluster; "tpu" as TPU_NAME says. "auto" takes TF_CONFIG if it
+            has several workers, then a TPU if TPU_NAME is set, then several GPUs, then one device.
+        replicas: devices to use with "mirrored", and refused with another; None: all GPUs.
+        seconds: after which the process ends where not all workers of TF_CONFIG have started.
+    """
+    if name not in STRATEGIES:
+        raise StrategyError(f"The strategy must be one of {', '.join(STRATEGIES)}, not {name!r}.")
+    chosen = _choose() if name == "auto" else name
+    if replicas is not None:
+        _check_replicas(replicas, name, chosen)
+    if chosen == "multi-worker":
+        _cluster()
+        with meeting(len(_workers_in_environment()), seconds):
+            return _strategy(chosen, replicas)
+    return _strategy(chosen, replicas)
+
+
+def _check_replicas(replicas: int, name: str, chosen: str) -> None:
+    if replicas < 1:
+        raise StrategyError(f"The number of replicas must be at least 1, not {replicas}.")
+    if chosen != "mirrored":
+        here = f"'auto', which is {chosen!r} here" if name == "auto" else repr(chosen)
+        raise StrategyError(
+            f"{replicas} replicas were asked for with the strategy {here}: only 'mirrored' takes their number. Give "
+            "--strategy mirrored, or leave --replicas out."
+        )
+
+
+@functools.cache
+def _strategy(name: str, replicas: int | None) -> tf.distribute.Strategy:
+    """One strategy a process: a second one would number its collective operations like the first, and they mix."""
+    if name == "mirrored":
+        return tf.distribute.MirroredStrategy(_devices(replicas))
+    if name == "multi-worker":
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if name == "tpu":
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(os.environ.get("TPU_NAME", "local"))
+        return tf.distribute.TPUStrategy(resolver)
+    return tf.distribute.get_strategy()
+
+
+def worker_of(strategy: tf.distribute.Strategy) -> Worker:
+    """Which of the workers this process is."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return Worker()
+    resolver = strategy.cluster_resolver
+    cluster = resolver.cluster_spec().as_dict()
+    # TF_CONFIG may name one task "chief"; it comes before the workers.
+    tasks = [(kind, index) for kind in ("chief", "worker") for index in range(len(cluster.get(kind, ())))]
+    return Worker(tasks.index((resolver.task_type, resolver.task_id)), len(tasks)) if tasks else Worker()
+
+
+def devices_of(strategy: tf.distribute.Strategy) -> dict:
+    """What a run is trained on, for its record: name of the strategy, replicas and workers."""
+    kinds = {
+        "mirrored": tf.distribute.MirroredStrategy,
+        "multi-worker": tf.distribute.MultiWorkerMirroredStrategy,
+        "tpu": tf.distribute.TPUStrategy,
+    }
+    name = next((name for name, kind in kinds.items() if isinstance(strategy, kind)), "one")
+    return {"strategy": name, "replicas": strategy.num_replicas_in_sync, "workers": worker_of(strategy).count}
+
+
+def local_replicas(strategy: tf.distribute.Strategy) -> int:
+    """Replicas that this process drives."""
+    return strategy.num_replicas_in_sync // worker_of(strategy).count
+
+
+def _choose() -> str:
+    if len(_workers_in_environment()) > 1:
+        return "multi-worker"
+    if os.environ.get("TPU_NAME"):
+        return "tpu"
+    return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one"
+
+
+def _workers_in_environment() -> list[str]:
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+        return [address for kind in ("chief", "worker") for address in cluster.get(kind, ())]
+    except (ValueError, AttributeError) as error:
+        raise StrategyError(f"The environment's TF_CONFIG is not a JSON object with a cluster: {error}.") from error
+
+
+def _cluster() -> None:
+    if not _workers_in_environment():
+        raise StrategyError(
+            "The strategy 'multi-worker' needs TF_CONFIG in the environment of every worker, such as "
+            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
+        )
+
+
+def _devices(replicas: int | None) -> list[str] | None:
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if gpus:
+        if replicas and replicas > gpus:
+            raise StrategyError(f"{replicas} replicas were asked for; this machine has {gpus} GPUs.")
+        return None if replicas is None else [f"GPU:{index}" for index in range(replicas)]
+    replicas = replicas or 1
+    if replicas > 1:
+        _split_cpu(replicas)
+    return [f"CPU:{index}" for index in range(replicas)]
+
+
+def _split_cpu(replicas: int) -> None:
+    """Logical devices on the one CPU: no faster, but the same program as on several GPUs."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    try:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
+    except RuntimeError:
+        if len(tf.config.list_logical_devices("CPU")) < replicas:
+            raise StrategyError(
+                "The CPU can be split into replicas only before TensorFlow is used: make the strategy first."
+            ) from None
+
+
+def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
+    """Refuses workers that stand at different steps, as where one could not read the newest checkpoint."""
+
+    @tf.function(autograph=False)
+    def total():
+        steps = strategy.run(lambda: tf.constant(step, tf.int64))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, steps, axis=None)
+
+    if int(total()) != step * strategy.num_replicas_in_sync:
+        raise StrategyError(
+            f"The workers would go on from different steps, this one from {step}: do all of them see the same "
+            "checkpoints, and can they read all of them?"
+        )
+
+
+Batch = dict[str, np.ndarray]
+
+
+def pad_rows(batch: Batch, multiple: int) -> Batch:
+    """The batch with rows of padding added, so that their number is a multiple. They carry no loss."""
+    missing = -len(batch["labels"]) % multiple
+    if not missing:
+        return batch
+    return {name: np.pad(array, ((0, missing), (0, 0))) for name, array in batch.items()}
+
+
+def own_rows(batch: dict[str, tf.Tensor], strategy: tf.distribute.Strategy) -> dict[str, tf.Tensor]:
+    """A replica's share of the rows that its worker was given, in the replica's context."""
+    replicas = local_replicas(strategy)
+    if replicas == 1:
+        return batch
+    local = tf.distribute.get_replica_context().replica_id_in_sync_group % replicas
+    rows = tf.shape(batch["labels"])[0] // replicas
+    shares = {}
+    for name, array in batch.items():
+        share = tf.reshape(array, tf.concat([[replicas, rows], tf.shape(array)[1:]], 0))[local]
+        size = None if array.shape[0] is None else array.shape[0] // replicas
+        shares[name] = tf.ensure_shape(share, [size, *array.shape[1:]])
+    return shares

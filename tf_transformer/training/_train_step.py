@@ -1,0 +1,214 @@
+"""The training step over `tf.distribute`: reduced sums, one division by global tokens, one update."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.config import TrainingConfig
+from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._losses import LossSums
+from tf_transformer.training._optimizer import Adam, MovingAverage
+from tf_transformer.training._strategies import Batch, own_rows
+
+FIRST_LOSS_SCALE = 2.0**15
+LARGEST_LOSS_SCALE = 2.0**24
+STEPS_BEFORE_GROWTH = 1000
+
+
+class Counters(NamedTuple):
+    """Where a run stands. Values go into a step and new ones come out; nothing is a variable."""
+
+    step: int | tf.Tensor
+    """Batches that have been trained on."""
+    updates: int | tf.Tensor
+    """Steps that changed the weights; the others were skipped."""
+    skipped: int | tf.Tensor
+    """Steps whose loss or gradient was not finite."""
+    skipped_in_a_row: int | tf.Tensor
+    """Of these, since the last good step, and not those that a smaller loss scale was the answer to."""
+    loss_scale: float | tf.Tensor
+    """What float16 gradients are multiplied by so that small ones do not vanish; 1 in other precisions."""
+    steps_at_scale: int | tf.Tensor
+    """Good steps since the loss scale last changed."""
+
+    @classmethod
+    def start(cls, precision: str) -> "Counters":
+        return cls(0, 0, 0, 0, FIRST_LOSS_SCALE if precision == "mixed_float16" else 1.0, 0)
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "Counters":
+        return cls(**{name: values[name] for name in cls._fields})
+
+    def tensors(self) -> "Counters":
+        kinds = Counters(tf.int64, tf.int64, tf.int64, tf.int64, tf.float32, tf.int64)
+        return Counters(*(tf.constant(value, kind) for value, kind in zip(self, kinds)))
+
+    def numbers(self) -> "Counters":
+        return Counters(*(value.numpy().item() for value in self))
+
+    def after(self, finite, empty, scaled: bool) -> "Counters":
+        """The counters after a step.
+
+        Args:
+            finite: boolean scalar, whether loss and gradients were.
+            empty: boolean scalar, whether the batch was padding alone: then nothing is learned or counted as bad.
+            scaled: whether the loss scale is dynamic.
+        """
+        one, zero = tf.constant(1, tf.int64), tf.constant(0, tf.int64)
+        good, bad = tf.logical_and(finite, tf.logical_not(empty)), tf.logical_not(finite)
+        scale, at_scale = self._next_scale(good, bad) if scaled else (self.loss_scale, self.steps_at_scale)
+        # An overflow that a smaller scale answers is how the scale is found: no sign of a run that diverges.
+        hopeless = tf.logical_and(bad, self.loss_scale <= 1.0)
+        in_a_row = tf.where(good, zero, self.skipped_in_a_row)
+        return Counters(
+            step=self.step + 1,
+            updates=self.updates + tf.where(good, one, zero),
+            skipped=self.skipped + tf.where(bad, one, zero),
+            skipped_in_a_row=in_a_row + tf.where(hopeless, one, zero),
+            loss_scale=scale,
+            steps_at_scale=at_scale,
+        )
+
+    def _next_scale(self, good, bad):
+        """Half after an overflow, double after many good steps."""
+        at_scale = tf.where(good, self.steps_at_scale + 1, self.steps_at_scale)
+        grows = at_scale >= STEPS_BEFORE_GROWTH
+        larger = tf.minimum(self.loss_scale * 2.0, LARGEST_LOSS_SCALE)
+        scale = tf.where(bad, tf.maximum(self.loss_scale / 2.0, 1.0), tf.where(grows, larger, self.loss_scale))
+        return scale, tf.where(tf.logical_or(bad, grows), tf.zeros_like(at_scale), at_scale)
+
+
+class StepReport(NamedTuple):
+    """What one step, or each of several, tells. Float32 scalars, or arrays (n,)."""
+
+    loss: tf.Tensor
+    """Sum over the tokens of all replicas, like the next two."""
+    negative_log_likelihood: tf.Tensor
+    tokens: tf.Tensor
+    gradient_norm: tf.Tensor
+    """Of the gradient of the loss per token, before clipping."""
+    learning_rate: tf.Tensor
+    skipped: tf.Tensor
+    """1 where the step changed nothing because its loss or gradient was not finite."""
+    stops: tf.Tensor
+    """How many workers have been asked to stop."""
+
+
+class TrainStep:
+    """Several updates in one call, each on the same global batch however many replicas share its rows.
+
+    Args:
+        strategy: the `tf.distribute.Strategy`.
+        gradients: of a replica's rows.
+        adam, average: what an update changes; `average` may be None.
+        schedule: step → learning rate.
+        config: clipping, precision, accumulation.
+
+    For XLA a program is traced for each shape of a batch; otherwise one for all of them.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: BatchGradients,
+        adam: Adam,
+        average: MovingAverage | None,
+        schedule,
+        config: TrainingConfig,
+    ):
+        self._strategy = strategy
+        self._gradients, self._adam, self._average, self._schedule = gradients, adam, average, schedule
+        self._config = config
+        self._replicas = strategy.num_replicas_in_sync
+        self._static = config.xla or isinstance(strategy, tf.distribute.TPUStrategy)
+        self._programs: dict[tuple, tf.types.experimental.ConcreteFunction] = {}
+
+    def __call__(self, batches: list[Batch], counters: Counters, stop: bool = False) -> tuple[Counters, StepReport]:
+        """Trains on batches of one shape, one after another.
+
+        Args:
+            batches: this worker's rows of the global batches; rows are a multiple of local replicas times parts.
+            counters: before the first.
+            stop: whether this worker was asked to stop; all of them hear of it.
+
+        Returns:
+            The counters after the last, and the reports (n,) of all steps.
+        """
+        stacked = {name: tf.constant(np.stack([batch[name] for batch in batches])) for name in batches[0]}
+        program = self._program(stacked)
+        counters, report = program(stacked, counters.tensors(), tf.constant(float(stop)))
+        return Counters(*counters).numbers(), StepReport(*(column.numpy() for column in tf.unstack(report, axis=1)))
+
+    def _program(self, stacked: dict[str, tf.Tensor]):
+        """The traced loop for arrays of these shapes, traced at most once each."""
+        sizes = {name: (None, *x.shape[1:]) if self._static else (None, None, None) for name, x in stacked.items()}
+        key = tuple(sorted(sizes.items()))
+        if key not in self._programs:
+            specs = {name: tf.TensorSpec(size, tf.int32, name=name) for name, size in sizes.items()}
+            counters = Counters(*(tf.TensorSpec([], x.dtype) for x in Counters.start("float32").tensors()))
+            loop = tf.function(self._steps, autograph=False)
+            self._programs[key] = loop.get_concrete_function(specs, counters, tf.TensorSpec([], tf.float32))
+        return self._programs[key]
+
+    def _steps(self, stacked, counters: Counters, stop):
+        count = tf.shape(stacked["labels"])[0]
+        reports = tf.TensorArray(tf.float32, count, element_shape=[len(StepReport._fields)])
+
+        def one(index, counters, reports):
+            batch = {name: tf.ensure_shape(x[index], x.shape[1:]) for name, x in stacked.items()}
+            results = self._strategy.run(self._replica_step, args=(batch, counters, stop))
+            counters, report = tf.nest.map_structure(lambda x: self._strategy.experimental_local_results(x)[0], results)
+            return index + 1, counters, reports.write(index, tf.stack(report))
+
+        loop = (tf.constant(0), counters, reports)
+        _, counters, reports = tf.while_loop(lambda index, *_: index < count, one, loop, parallel_iterations=1)
+        return counters, reports.stack()
+
+    def _replica_step(self, batch, counters: Counters, stop) -> tuple[Counters, StepReport]:
+        context = tf.distribute.get_replica_context()
+        rows = own_rows(batch, self._strategy)
+        tokens = tf.math.count_nonzero(rows["labels"], dtype=tf.float32)
+        tokens, stops = self._sum(context, [tokens, stop])
+        step = counters.step + 1
+        scale = counters.loss_scale / tf.maximum(tokens, 1.0)
+        first_part = context.replica_id_in_sync_group * self._config.accumulation_steps
+        sums, gradients = self._gradients(rows, scale, step, tf.cast(first_part, tf.int32))
+        sums, gradients = self._sum(context, [sums, gradients])
+        norm = tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(x) for x in gradients.values()])) / counters.loss_scale
+        finite = tf.logical_and(tf.math.is_finite(norm), tf.math.is_finite(sums.loss))
+        rate = self._schedule(step)
+        after = counters.after(finite, tf.equal(tokens, 0), scaled=self._config.precision == "mixed_float16")
+        self._update_if(after.updates > counters.updates, gradients, norm, counters, rate)
+        return after, self._report(sums, norm, rate, finite, stops)
+
+    def _sum(self, context, values):
+        """The sum of all replicas' values."""
+        if self._replicas == 1:
+            return values
+        # A tensor of its own on each replica: one that all share is refused as belonging to no device.
+        flat = [tf.identity(value) for value in tf.nest.flatten(values)]
+        reduced = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
+        return tf.nest.pack_sequence_as(values, reduced)
+
+    def _update_if(self, good, gradients, norm, counters: Counters, rate) -> None:
+        def update():
+            self._adam.apply(self._unscaled(gradients, norm, counters.loss_scale), rate, counters.updates + 1)
+            if self._average is not None:
+                self._average.update()
+            return tf.constant(True)
+
+        tf.cond(good, update, lambda: tf.constant(False))
+
+    def _unscaled(self, gradients, norm, loss_scale):
+        """The gradients without the loss scale, clipped. Where there is neither, they are not touched."""
+        if self._config.gradient_clip_norm is None and self._config.precision != "mixed_float16":
+            return gradients
+        factor = 1.0 / loss_scale
+        if self._config.gradient_clip_norm is not None:
+            factor *= tf.minimum(1.0, self._config.gradient_clip_norm / tf.maximum(norm, 1e-12))
+        return {name: gradient * factor for name, gradient in gradients.items()}
+
+    def _report(self, sums: LossSums, norm, rate, finite, stops) -> StepReport:
+        kept = [tf.where(finite, value, 0.0) for value in (*sums, norm)]
+        return StepReport(*kept, rate, tf.cast(tf.logical_not(finite), tf.float32), stops)

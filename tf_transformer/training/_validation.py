@@ -1,0 +1,97 @@
+"""Validation during training: the loss over all replicas, and sample translations with their BLEU."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.config import DecodingConfig
+from tf_transformer.decoding import Translator
+from tf_transformer.evaluation import Score, sacrebleu_score
+from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._strategies import Batch, local_replicas, own_rows, pad_rows
+
+
+class ValidationLoss(NamedTuple):
+    """Means over the tokens of the validation set."""
+
+    loss: float
+    """Smoothed."""
+    negative_log_likelihood: float
+    tokens: int
+
+    @property
+    def perplexity(self) -> float:
+        """The true one, of the subwords: what the paper's Table 3 gives."""
+        return perplexity(self.negative_log_likelihood)
+
+
+class Validation:
+    """Goes over the validation set and gives its mean loss.
+
+    Args:
+        strategy: as in training.
+        gradients: what computes the loss of a batch.
+        batches: makes a new iterator over this worker's rows of the validation batches.
+        watch: a context manager for calls that need all workers. Each batch is one: its limit is for a call, and
+            however many batches the set has, they are no sign of a lost worker.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: BatchGradients,
+        batches: Callable[[], Iterable[Batch]],
+        watch: contextlib.AbstractContextManager | None = None,
+    ):
+        self._strategy, self._gradients, self._batches = strategy, gradients, batches
+        self._watch = watch or contextlib.nullcontext()
+        self._sums = tf.function(self._all_sums, reduce_retracing=True, autograph=False)
+
+    def __call__(self) -> ValidationLoss:
+        totals = [0.0, 0.0, 0.0]
+        for batch in self._batches():
+            batch = pad_rows(batch, local_replicas(self._strategy))
+            with self._watch:
+                sums = self._sums({name: tf.constant(array) for name, array in batch.items()})
+                totals = [total + float(value) for total, value in zip(totals, sums)]
+        loss, likelihood, tokens = totals
+        return ValidationLoss(loss / max(tokens, 1.0), likelihood / max(tokens, 1.0), int(tokens))
+
+    def _all_sums(self, batch):
+        def replica_sums(batch):
+            return self._gradients.sums(own_rows(batch, self._strategy))
+
+        per_replica = self._strategy.run(replica_sums, args=(batch,))
+        return [self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None) for value in per_replica]
+
+
+def perplexity(negative_log_likelihood: float) -> float:
+    """e to the mean negative log-likelihood; infinite rather than an error where it does not fit a float."""
+    return math.exp(negative_log_likelihood) if negative_log_likelihood < 700 else math.inf
+
+
+class SampleTranslations:
+    """Greedy translations of the first validation sentences: quick, and lower than the beam search's.
+
+    Args:
+        model: as it is being trained.
+        tokenizers: its own.
+        sources, references: the sentences.
+        target_language: for BLEU's tokenization.
+        decoding: lengths; its beam is not used.
+    """
+
+    def __init__(self, model, tokenizers, sources, references, target_language: str, decoding: DecodingConfig):
+        greedy = dataclasses.replace(decoding, beam_size=1, n_best=1, sampling=False)
+        self._translator = Translator(model, tokenizers, greedy)
+        self._sources, self._references, self._language = sources, references, target_language
+
+    def __call__(self) -> tuple[Score, list[tuple[str, str, str]]]:
+        """The score, and (source, reference, translation) of the first few."""
+        translations = self._translator(self._sources)
+        score = sacrebleu_score(translations, self._references, self._language)
+        return score, list(zip(self._sources, self._references, translations))[:5]

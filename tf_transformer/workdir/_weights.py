@@ -1,0 +1,64 @@
+"""The weights of a Keras model as arrays by name, and back."""
+
+import numpy as np
+
+from tf_transformer.workdir.checkpoints import CheckpointError
+
+
+def named_variables(model) -> dict:
+    """The model's weights by path, relative to the model: the same names for every model of one configuration."""
+    prefix = f"{model.name}/"
+    variables = {}
+    for variable in model.weights:
+        name = variable.path.removeprefix(prefix)
+        if name in variables:
+            raise ValueError(f"{type(model).__name__} has two weights called {name!r}; name its layers apart.")
+        variables[name] = variable
+    return variables
+
+
+def model_tensors(model) -> dict[str, np.ndarray]:
+    """The model's weights by name, as arrays; kernels are (in, out) however the model keeps them."""
+    return _turned(model, {name: np.asarray(variable) for name, variable in named_variables(model).items()})
+
+
+def assign_model(model, tensors: dict[str, np.ndarray], source: str) -> None:
+    """Gives a model the weights that `model_tensors` would give back; otherwise as `assign_tensors`."""
+    assign_tensors(named_variables(model), _turned(model, tensors), source)
+
+
+def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str) -> None:
+    """Assigns arrays to variables of the same names and shapes; CheckpointError names what does not fit.
+
+    Args:
+        variables: by name.
+        tensors: by name.
+        source: where the arrays come from, for the message.
+    """
+    missing, unknown = sorted(variables.keys() - tensors.keys()), sorted(tensors.keys() - variables.keys())
+    if missing or unknown:
+        raise CheckpointError(
+            f"{source} is of another model: it lacks {_some(missing)} and has {_some(unknown)} besides. "
+            "Use the configuration it was trained with."
+        )
+    for name, variable in variables.items():
+        if tuple(variable.shape) != tensors[name].shape:
+            raise CheckpointError(
+                f"{source} is of another model: {name} has shape {tensors[name].shape}, not {tuple(variable.shape)}. "
+                "Use the configuration it was trained with."
+            )
+    for name, variable in variables.items():
+        variable.assign(tensors[name])
+
+
+def _turned(model, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The weights with kernels of the model's layout from (in, out), or back."""
+    if not getattr(model, "transposed_kernels", False):
+        return tensors
+    return {name: value.T if name.endswith("/kernel") else value for name, value in tensors.items()}
+
+
+def _some(names: list[str]) -> str:
+    if not names:
+        return "nothing"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,188 @@
+"""A work directory: one run's configuration, tokenizers, checkpoints, logs and scores."""
+
+import functools
+import json
+import logging
+import os
+import pathlib
+
+from tf_transformer._version import versions_of
+from tf_transformer.config import Config
+from tf_transformer.workdir import checkpoints
+from tf_transformer.workdir.checkpoints import CheckpointError
+
+CONFIG, DATASET = "config.json", "dataset.json"
+_KEPT_BY_NAME = ("average", "best")
+
+logger = logging.getLogger(__name__)
+
+
+class Workdir:
+    """What `train` leaves and every command after it takes.
+
+        config.json            the whole configuration, with the versions of the packages and the devices
+        tokenizer.model        or source.model and target.model
+        dataset.json           a copy of what `prepare` wrote
+        checkpoints/           step-XXXXXXXX/, best/, average/
+        logs/                  TensorBoard and log.jsonl
+        evaluation/
+
+    Example:
+        >>> model = Workdir("run").load_model("best")
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = pathlib.Path(path)
+        if not (self.path / CONFIG).is_file():
+            raise ValueError(
+                f"{self.path} is not a work directory: it has no {CONFIG}. Give the directory that "
+                "`tf-transformer train --workdir` wrote."
+            )
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike, config: Config, tokenizers, dataset_info: dict, devices: dict | None = None
+    ) -> "Workdir":
+        """Writes a new work directory without checkpoints. config.json comes last: with it the rest is there."""
+        from tf_transformer.text import save_tokenizers
+
+        path = pathlib.Path(path)
+        path.mkdir(parents=True, exist_ok=True)
+        save_tokenizers(tokenizers, path)
+        write_dataset_info(path, dataset_info)
+        write_config(path, config, devices)
+        return cls(path)
+
+    @functools.cached_property
+    def config(self) -> Config:
+        return Config.load(self.path / CONFIG)
+
+    @functools.cached_property
+    def tokenizers(self):
+        """The TokenizerPair that the model was trained with."""
+        from tf_transformer.text import load_tokenizers
+
+        return load_tokenizers(self.path)
+
+    @functools.cached_property
+    def dataset_info(self) -> dict:
+        """dataset.json of the prepared data; empty for a model trained elsewhere."""
+        file = self.path / DATASET
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+    @property
+    def checkpoints(self) -> pathlib.Path:
+        return self.path / "checkpoints"
+
+    @property
+    def logs(self) -> pathlib.Path:
+        return self.path / "logs"
+
+    @property
+    def evaluation(self) -> pathlib.Path:
+        return self.path / "evaluation"
+
+    def checkpoint(self, which: str | os.PathLike = "auto") -> pathlib.Path:
+        """The directory of a verified checkpoint.
+
+        Args:
+            which: "average", "best", "latest", a name such as "step-00000100", or a path. "auto" is the average
+                where there is one, else the best, else the latest.
+        """
+        if which == "auto":
+            return self._first_intact()
+        if which == "latest":
+            return self._latest()
+        path = self.checkpoints / which
+        if not path.is_dir():
+            path = pathlib.Path(which)
+        if not path.is_dir():
+            raise CheckpointError(f"There is no checkpoint {which!s} in {self.path}. There are: {self._inventory()}.")
+        checkpoints.verify_checkpoint(path)
+        return path
+
+    def load_model(self, which: str | os.PathLike = "auto", transposed_kernels: bool = False):
+        """The Transformer of this directory with the weights of a checkpoint.
+
+        Args:
+            which: as in `checkpoint`.
+            transposed_kernels: as in `Transformer`; for a model that only translates.
+        """
+        from tf_transformer.model import Transformer
+        from tf_transformer.workdir._weights import assign_model
+
+        path = self.checkpoint(which)
+        logger.info("Loading the weights of %s.", path)
+        model = Transformer(self.config.model, transposed_kernels=transposed_kernels)
+        assign_model(model, checkpoints.load_model_tensors(path), str(path))
+        return model
+
+    def _first_intact(self) -> pathlib.Path:
+        for name in _KEPT_BY_NAME:
+            if (path := self.checkpoints / name).is_dir():
+                try:
+                    info = checkpoints.verify_checkpoint(path)
+                    if name == "average":
+                        self._warn_if_stale(path, info["step"])
+                    return path
+                except CheckpointError as error:
+                    logger.warning("%s Using another checkpoint.", error)
+        return self._latest()
+
+    def _warn_if_stale(self, average: pathlib.Path, step: int) -> None:
+        """Says so where training went on after the average was taken."""
+        numbered = [path.name for path in checkpoints.list_checkpoints(self.checkpoints)]
+        if numbered and step < int(numbered[-1].removeprefix("step-")):
+            logger.warning(
+                f"{average} is of step {step}, but there is {numbered[-1]}: run `tf-transformer average --workdir "
+                f"{self.path}` again, or choose another checkpoint."
+            )
+
+    def _latest(self) -> pathlib.Path:
+        path = checkpoints.latest_intact(self.checkpoints)
+        if path is None:
+            raise CheckpointError(
+                f"There is no checkpoint in {self.path} yet. `tf-transformer train --workdir {self.path}` writes them."
+            )
+        return path
+
+    def _inventory(self) -> str:
+        named = [name for name in _KEPT_BY_NAME if (self.checkpoints / name).is_dir()]
+        return ", ".join([*named, *(path.name for path in checkpoints.list_checkpoints(self.checkpoints))]) or "none"
+
+
+def write_config(path: str | os.PathLike, config: Config, devices: dict | None = None) -> None:
+    """Writes config.json of a work directory: the configuration, the versions it is run with, and on what.
+
+    Args:
+        devices: what `strategies.devices_of` says; None where nothing is trained.
+    """
+    surroundings = {"versions": package_versions()} | ({} if devices is None else {"devices": devices})
+    _write(pathlib.Path(path) / CONFIG, config.to_dict() | surroundings)
+
+
+def write_dataset_info(path: str | os.PathLike, info: dict) -> None:
+    """Writes dataset.json of a work directory."""
+    _write(pathlib.Path(path) / DATASET, info)
+
+
+def remove_leftovers(path: str | os.PathLike) -> None:
+    """Removes what a killed process left half written. Only for a process that holds the directory's lock."""
+    for name in (CONFIG, DATASET):
+        for leftover in pathlib.Path(path).glob(f".{name}.writing-*"):
+            leftover.unlink(missing_ok=True)
+
+
+def package_versions() -> dict[str, str]:
+    """The versions that a run's numbers depend on."""
+    return versions_of("tensorflow", "keras", "numpy", "tensorflow-text", "sentencepiece", "sacrebleu")
+
+
+def _write(file: pathlib.Path, values: dict) -> None:
+    """Writes JSON beside the file and renames it, so that it is never half written."""
+    beside = file.with_name(f".{file.name}.writing-{os.getpid()}")
+    try:
+        beside.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,246 @@
+"""A checkpoint on disk: a directory that is either whole and verified, or not there.
+
+    step-00000100/
+        model.safetensors      the weights, by variable path
+        training.safetensors   optimizer and other state of the run; absent where only the model is kept
+        checkpoint.json        step, what the run needs to go on, size and SHA-256 of both files
+
+It is written beside its place, flushed to the disk and renamed, so a kill at any moment leaves the old or the new.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import pathlib
+import re
+import shutil
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from tf_transformer._files import flush, sha256_of_file
+
+FORMAT = 1
+MODEL, TRAINING, INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
+AVERAGE = "average"
+_STEP = re.compile(r"step-(\d{8,})")
+
+logger = logging.getLogger(__name__)
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged or of another model."""
+
+
+def step_directory(step: int) -> str:
+    """The name of the checkpoint of an update: `step-00000100`."""
+    return f"step-{step:08d}"
+
+
+def save_checkpoint(
+    path: str | os.PathLike,
+    model: dict[str, np.ndarray],
+    training: dict[str, np.ndarray] | None = None,
+    *,
+    step: int,
+    **info,
+) -> pathlib.Path:
+    """Writes a checkpoint to the directory `path`, in place of what may be there.
+
+    Args:
+        model: weights by name.
+        training: further arrays by name, needed only to go on training.
+        step: updates done.
+        **info: JSON-able facts to keep, such as the data's position and the metrics.
+    """
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
+    try:
+        beside.mkdir()
+        _write_tensors(beside / MODEL, model)
+        if training is not None:
+            _write_tensors(beside / TRAINING, training)
+        _write_info(beside, {"format": FORMAT, "step": int(step), **info})
+        _put_in_place(beside, path)
+    except OSError as error:
+        raise OSError(f"The checkpoint {path} could not be written ({error}). Earlier ones are unchanged.") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return path
+
+
+def verify_checkpoint(path: str | os.PathLike) -> dict:
+    """What checkpoint.json says, once sizes and checksums of all files are found to be right; else CheckpointError."""
+    path = pathlib.Path(path)
+    info = read_info(path)
+    for name, expected in info["files"].items():
+        try:
+            _verify_file(path / name, expected)
+        except OSError as error:
+            raise CheckpointError(f"{path / name} cannot be read: {error}.") from error
+    return info
+
+
+def _verify_file(file: pathlib.Path, expected: dict) -> None:
+    size = file.stat().st_size if file.is_file() else None
+    if size != expected["size"]:
+        raise CheckpointError(f"{file} is damaged: {expected['size']} bytes were written, {size} are there.")
+    if sha256_of_file(file) != expected["sha256"]:
+        raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
+
+
+def read_info(path: str | os.PathLike) -> dict:
+    """checkpoint.json, verified by itself: the big files are not read."""
+    file = pathlib.Path(path) / INFO
+    try:
+        info = json.loads(file.read_text(encoding="utf-8"))
+        written = info.pop("sha256")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint: it has no {INFO}.") from error
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read: {error}.") from error
+    except (ValueError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"{file} is damaged: it is not what was written ({error!r}).") from error
+    if written != _info_digest(info):
+        raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
+    if info["format"] > FORMAT:
+        raise CheckpointError(f"{path} has format {info['format']}; this version reads up to {FORMAT}. Upgrade it.")
+    return info
+
+
+def load_model_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """The weights of a checkpoint, by name. Verify it first."""
+    return _read_tensors(pathlib.Path(path) / MODEL)
+
+
+def load_training_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """The further state of a checkpoint that training goes on from, by name. Verify it first."""
+    return _read_tensors(pathlib.Path(path) / TRAINING)
+
+
+def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
+    """The numbered checkpoints of a directory, oldest first. They may still be damaged."""
+    directory = pathlib.Path(directory)
+    if not directory.is_dir():
+        return []
+    found = [path for path in directory.iterdir() if path.is_dir() and _STEP.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(_STEP.fullmatch(path.name)[1]))
+
+
+def is_resumable(path: pathlib.Path) -> bool:
+    """Whether a checkpoint holds, or in the case of a damaged one held, more than the model."""
+    try:
+        return (path / TRAINING).exists() or TRAINING in read_info(path)["files"]
+    except CheckpointError:
+        return True
+
+
+def latest_intact(directory: str | os.PathLike, resumable: bool = False) -> pathlib.Path | None:
+    """The newest checkpoint that is whole, with a warning for each that is not; None where none was ever written.
+
+    Where there are checkpoints but all are damaged, CheckpointError: starting again in silence would lose a run.
+
+    Args:
+        resumable: leaves out checkpoints that hold the model alone.
+    """
+    candidates = list_checkpoints(directory)
+    if resumable:
+        candidates = [path for path in candidates if is_resumable(path)]
+    for path in reversed(candidates):
+        try:
+            verify_checkpoint(path)
+            return path
+        except CheckpointError as error:
+            logger.warning("%s Using the checkpoint before it.", error)
+    if candidates:
+        raise CheckpointError(
+            f"All checkpoints in {directory} are damaged or cannot be read. Restore one from a backup, or train "
+            "in a new directory."
+        )
+    return None
+
+
+def prune_checkpoints(directory: str | os.PathLike, keep: int) -> None:
+    """Removes all numbered checkpoints but the last `keep`."""
+    for path in list_checkpoints(directory)[:-keep]:
+        hidden = path.with_name(f".{path.name}.removing")
+        path.rename(hidden)
+        shutil.rmtree(hidden)
+
+
+def set_aside_after(directory: str | os.PathLike, step: int) -> None:
+    """Renames the numbered checkpoints of later steps to `step-00000100.aside`, which nothing reads or removes.
+
+    A run that goes on from an earlier step comes to theirs again. Until then they would pass for its newest: kept,
+    while good ones are removed for them.
+    """
+    for path in list_checkpoints(directory):
+        if int(_STEP.fullmatch(path.name)[1]) > step:
+            aside = path.with_name(f"{path.name}.aside")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+            logger.warning("%s is not gone on from: set aside as %s, which may be removed.", path, aside.name)
+
+
+def remove_leftovers(directory: str | os.PathLike, average: bool = False) -> None:
+    """Removes what a killed process left half done, and puts back what it had moved aside.
+
+    Args:
+        average: those of the checkpoint `average`, which its own command writes, beside a run that may go on. False:
+            all others, for a process that holds the directory's lock.
+    """
+    directory = pathlib.Path(directory)
+    for aside in _hidden(directory, ".*.replaced", average):
+        path = directory / aside.name.removeprefix(".").removesuffix(".replaced")
+        if not path.exists():
+            aside.rename(path)
+    for pattern in (".*.writing-*", ".*.replaced", ".*.removing"):
+        for leftover in _hidden(directory, pattern, average):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _hidden(directory: pathlib.Path, pattern: str, average: bool) -> list[pathlib.Path]:
+    return [path for path in directory.glob(pattern) if path.name.startswith(f".{AVERAGE}.") == average]
+
+
+def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
+    try:
+        safetensors.numpy.save_file({name: np.array(value, order="C") for name, value in tensors.items()}, file)
+    except safetensors.SafetensorError as error:
+        raise OSError(f"{file.name}: {error}") from error
+    flush(file)
+
+
+def _read_tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
+    try:
+        return safetensors.numpy.load_file(file)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{file} cannot be read: {error}.") from error
+
+
+def _write_info(directory: pathlib.Path, info: dict) -> None:
+    written = sorted(directory.iterdir())
+    files = {file.name: {"size": file.stat().st_size, "sha256": sha256_of_file(file)} for file in written}
+    info = json.loads(json.dumps({**info, "files": files}))
+    file = directory / INFO
+    file.write_text(json.dumps({**info, "sha256": _info_digest(info)}, indent=2) + "\n", encoding="utf-8")
+    flush(file)
+
+
+def _put_in_place(beside: pathlib.Path, path: pathlib.Path) -> None:
+    """Renames `beside` to `path`. A directory there is moved aside first: rename does not replace full ones."""
+    flush(beside)
+    aside = path.with_name(f".{path.name}.replaced")
+    if path.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+    beside.rename(path)
+    flush(path.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _info_digest(info: dict) -> str:
+    return hashlib.sha256(json.dumps(info, sort_keys=True).encode()).hexdigest()
