@@ -15,8 +15,7 @@ def measure(kind: str, length: int, heads: int, depth: int, block: int) -> dict:
     """One pass in this process: growth of the peak memory in MiB and seconds."""
     import tensorflow as tf
 
-    from tf_transformer.layers import _blockwise_attention as blockwise_attention
-    from tf_transformer.layers import scaled_dot_product_attention
+    from tf_transformer.layers import blockwise_attention, scaled_dot_product_attention
 
     @tf.function
     def step(query, key, value):

@@ -1,6 +1,6 @@
 """A script that answers requests from a SavedModel, knowing nothing but TensorFlow and tensorflow_text.
 
-    python -P clean_process.py SAVED_MODEL REQUESTS ANSWERS
+    python -P _clean_process.py SAVED_MODEL REQUESTS ANSWERS
 
 `verify` runs it: what it can load and answer, any machine can. REQUESTS is a JSON list of [signature, inputs], with
 strings in base64; ANSWERS becomes {"answers": […], "load_seconds": …, "imported": […]}, with arrays in the form of

@@ -14,7 +14,7 @@ import logging
 import os
 import pathlib
 
-from tf_transformer.export import _publishing as publishing
+from tf_transformer.export import _publishing
 from tf_transformer.export._candidate import Candidate
 from tf_transformer.export._model_card import model_card, write_model_card
 from tf_transformer.export._verify import ExportRefused, Trial, require_sound, verify_export
@@ -56,7 +56,7 @@ def export_saved_model(
     if (base / "saved_model.pb").exists():
         raise ValueError(f"{base} is a SavedModel itself; give the folder above it, which holds the versions.")
     candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding)
-    with publishing.beside(base) as place:
+    with _publishing.beside(base) as place:
         return _publish(candidate, place, base)
 
 
@@ -65,16 +65,16 @@ def _publish(candidate: Candidate, place: pathlib.Path, base: pathlib.Path) -> E
     directory = place / "written"
     candidate.save(directory, base.resolve().name, expected[0]["translation"].tolist())
     report = require_sound(directory)
-    written = publishing.checksums(directory)
+    written = _publishing.checksums(directory)
     # From elsewhere, and unable to write: what a server on another machine gets.
     directory = directory.rename(place / "moved elsewhere")
-    publishing.make_read_only(directory)
+    _publishing.make_read_only(directory)
     logger.info("Trying the export in a process of its own (%d requests) …", len(requests))
     trial = verify_export(directory, requests, expected, timeout=600 + 20 * seconds)
-    if publishing.checksums(directory) != written:
+    if _publishing.checksums(directory) != written:
         raise ExportRefused("The export's files changed while it was loaded, nothing was published. Export again.")
-    publishing.set_modes(directory, 0o755, 0o644)
+    _publishing.set_modes(directory, 0o755, 0o644)
     write_model_card(directory, model_card(candidate, report, trial, written))
-    path = publishing.publish(directory, base)
+    path = _publishing.publish(directory, base)
     logger.info("Published %s: loads in %.1f s, %d rows as the checkpoint.", path, trial.load_seconds, trial.rows)
     return Export(path, int(path.name), trial)

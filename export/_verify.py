@@ -23,7 +23,7 @@ TOLERANCE = 1e-4
 # Scores are sums over tokens: of a long row's, float32 knows no more digits.
 _RELATIVE = 1e-5
 _SHOWN = 5
-_SCRIPT = pathlib.Path(__file__).with_name("clean_process.py")
+_SCRIPT = pathlib.Path(__file__).with_name("_clean_process.py")
 
 Request = tuple[str, dict[str, list[bytes]]]
 """A signature's name and its inputs."""

@@ -7,7 +7,7 @@ from keras import ops
 
 from tf_transformer.config import ModelConfig
 from tf_transformer.layers import (
-    ARGUMENTS,
+    BLOCK_ARGUMENTS,
     Decoder,
     Encoder,
     PositionalEncoding,
@@ -210,7 +210,7 @@ class Transformer(keras.Model):
             "block_size": config.attention_block_size,
             "transposed_kernels": self.transposed_kernels,
         }
-        return {name: getattr(config, name) for name in ARGUMENTS if name not in others} | {
+        return {name: getattr(config, name) for name in BLOCK_ARGUMENTS if name not in others} | {
             **others,
             "dtype": self.dtype_policy,
         }

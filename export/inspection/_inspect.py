@@ -11,10 +11,29 @@ import pathlib
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tf_transformer.export.inspection import _files as saved_model_files
-from tf_transformer.export.inspection import _graph as graph_problems
-from tf_transformer.export.inspection import _graph as graph_walk
-from tf_transformer.export.inspection import _releases as serving_releases
+from tf_transformer.export.inspection._files import (
+    GRAPH,
+    asset_problems,
+    bytes_under,
+    damage_problems,
+    read_graph,
+    read_variables,
+)
+from tf_transformer.export.inspection._graph import (
+    jit_problems,
+    op_problems,
+    serving_places,
+    signature_functions,
+    signature_problems,
+)
+from tf_transformer.export.inspection._releases import (
+    FIRST_RELEASE,
+    FIRST_RELEASE_OF_ATTRIBUTE,
+    RELEASES,
+    later,
+    reads_graph_version,
+    releases_from,
+)
 from tf_transformer.export.inspection._report import Problem, Report, Signature, Sizes, Tensor
 
 INIT_OP = "__saved_model_init_op"
@@ -31,9 +50,9 @@ def inspect_saved_model(path) -> Report:
         NotASavedModel: There is no `saved_model.pb` in `path`. A damaged one is a problem in the report instead.
     """
     directory = pathlib.Path(path)
-    if not (directory / saved_model_files.GRAPH).is_file():
+    if not (directory / GRAPH).is_file():
         raise NotASavedModel(_not_a_saved_model(directory))
-    message = saved_model_files.read_graph(directory)
+    message = read_graph(directory)
     if isinstance(message, Problem):
         return Report(str(directory), sizes=_sizes(directory), problems=(message,))
     serving = [graph for graph in message.meta_graphs if "serve" in graph.meta_info_def.tags]
@@ -46,11 +65,11 @@ def inspect_saved_model(path) -> Report:
 
 
 def _report(directory, meta_graph) -> Report:
-    places = list(graph_walk.serving_places(meta_graph))
+    places = list(serving_places(meta_graph))
     ops = collections.Counter(place.node.op for place in places)
     functions = {function.signature.name for function in meta_graph.graph_def.library.function}
     ops = {op: count for op, count in sorted(ops.items()) if op not in functions}
-    variables = saved_model_files.read_variables(directory, expected="VarHandleOp" in ops or "VariableV2" in ops)
+    variables = read_variables(directory, expected="VarHandleOp" in ops or "VariableV2" in ops)
     needs = _needs(meta_graph, places, ops)
     servers, server_problems = _servers(meta_graph, ops, needs)
     signatures = tuple(_signature(meta_graph, name) for name in sorted(meta_graph.signature_def) if name != INIT_OP)
@@ -65,12 +84,12 @@ def _report(directory, meta_graph) -> Report:
         servers=tuple(servers),
         newest_ops=needs,
         problems=(
-            *saved_model_files.damage_problems(directory),
-            *saved_model_files.asset_problems(directory, meta_graph),
+            *damage_problems(directory),
+            *asset_problems(directory, meta_graph),
             *variables.problems,
-            *graph_problems.signature_problems(signatures),
-            *graph_problems.op_problems(places),
-            *graph_problems.jit_problems(meta_graph, places),
+            *signature_problems(signatures),
+            *op_problems(places),
+            *jit_problems(meta_graph, places),
             *server_problems,
         ),
     )
@@ -78,34 +97,30 @@ def _report(directory, meta_graph) -> Report:
 
 def _needs(meta_graph, places, ops) -> dict[str, str]:
     """Ops, and attributes of ops, that came after the oldest known release: name to first release."""
-    oldest = serving_releases.RELEASES[0]
-    needs = {op: serving_releases.FIRST_RELEASE.get(op, oldest) for op in ops}
+    oldest = RELEASES[0]
+    needs = {op: FIRST_RELEASE.get(op, oldest) for op in ops}
     if meta_graph.meta_info_def.stripped_default_attrs:  # what is left of the attributes was set on purpose
         written = {f"{place.node.op}.{name}" for place in places for name in place.node.attr}
-        needs |= {name: first for name, first in serving_releases.FIRST_RELEASE_OF_ATTRIBUTE.items() if name in written}
+        needs |= {name: first for name, first in FIRST_RELEASE_OF_ATTRIBUTE.items() if name in written}
     return {name: first for name, first in needs.items() if first != oldest}
 
 
 def _servers(meta_graph, ops, needs) -> tuple[list[str], list[Problem]]:
     """The known releases that load the graph, and why there are none."""
-    unknown = sorted(op for op in ops if op not in serving_releases.FIRST_RELEASE and op_def_registry.get(op) is None)
+    unknown = sorted(op for op in ops if op not in FIRST_RELEASE and op_def_registry.get(op) is None)
     if unknown:
         return [], [
             Problem("unknown_op", f"op {op} is in no known server: it needs one built with that op") for op in unknown
         ]
-    first = serving_releases.RELEASES[0]
+    first = RELEASES[0]
     for release in needs.values():
-        first = serving_releases.later(first, release)
+        first = later(first, release)
     min_consumer = meta_graph.graph_def.versions.min_consumer
-    servers = [
-        release
-        for release in serving_releases.releases_from(first)
-        if serving_releases.reads_graph_version(release, min_consumer)
-    ]
+    servers = [release for release in releases_from(first) if reads_graph_version(release, min_consumer)]
     if servers:
         return servers, []
     reason = f"it needs {', '.join(sorted(needs)) or 'a reader'} of {first} and graph version {min_consumer}"
-    return [], [Problem("server", f"no release up to {serving_releases.RELEASES[-1]} loads it: {reason}")]
+    return [], [Problem("server", f"no release up to {RELEASES[-1]} loads it: {reason}")]
 
 
 def _signature(meta_graph, name) -> Signature:
@@ -114,7 +129,7 @@ def _signature(meta_graph, name) -> Signature:
         name=name,
         inputs=tuple(_tensor(each, definition.inputs[each]) for each in sorted(definition.inputs)),
         outputs=tuple(_tensor(each, definition.outputs[each]) for each in sorted(definition.outputs)),
-        functions=len(graph_walk.signature_functions(meta_graph, definition)),
+        functions=len(signature_functions(meta_graph, definition)),
     )
 
 
@@ -128,10 +143,10 @@ def _sizes(directory, meta_graph=None, variables=None) -> Sizes:
     graph = meta_graph.graph_def if meta_graph else None
     functions = graph.library.function if graph else ()
     return Sizes(
-        graph_bytes=saved_model_files.bytes_under(directory / saved_model_files.GRAPH),
-        variables_bytes=saved_model_files.bytes_under(directory / "variables"),
-        assets_bytes=sum(saved_model_files.bytes_under(directory / name) for name in ("assets", "assets.extra")),
-        total_bytes=saved_model_files.bytes_under(directory),
+        graph_bytes=bytes_under(directory / GRAPH),
+        variables_bytes=bytes_under(directory / "variables"),
+        assets_bytes=sum(bytes_under(directory / name) for name in ("assets", "assets.extra")),
+        total_bytes=bytes_under(directory),
         nodes=len(graph.node) + sum(len(each.node_def) for each in functions) if graph else 0,
         functions=len(functions),
         variables=variables.count if variables else 0,
@@ -142,11 +157,8 @@ def _sizes(directory, meta_graph=None, variables=None) -> Sizes:
 def _not_a_saved_model(directory: pathlib.Path) -> str:
     if not directory.exists():
         return f"expected the directory of a SavedModel, but {directory} does not exist"
-    versions = sorted(
-        (each.parent.name for each in directory.glob(f"*/{saved_model_files.GRAPH}")),
-        key=lambda name: (len(name), name),
-    )
+    versions = sorted((each.parent.name for each in directory.glob(f"*/{GRAPH}")), key=lambda name: (len(name), name))
     hint = (
         f"did you mean {directory / versions[-1]}?" if versions else "give the directory that tf.saved_model.save wrote"
     )
-    return f"expected a SavedModel, but {directory} has no {saved_model_files.GRAPH}: {hint}"
+    return f"expected a SavedModel, but {directory} has no {GRAPH}: {hint}"

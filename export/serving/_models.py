@@ -18,8 +18,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizers' ops
 
 from tf_transformer.export._serving_assets import read_warmup_requests
-from tf_transformer.export.inspection import Problem
-from tf_transformer.export.inspection import _files as saved_model_files
+from tf_transformer.export.inspection import Problem, checksum_problems, read_graph
 from tf_transformer.export.serving._rest import BadRequest
 
 logger = logging.getLogger(__name__)
@@ -85,8 +84,8 @@ class ServedModel:
 
     def _read_signature_defs(self):
         """The SignatureDefs of an undamaged SavedModel."""
-        message = saved_model_files.read_graph(self.directory)
-        problems = [message] if isinstance(message, Problem) else saved_model_files.checksum_problems(self.directory)
+        message = read_graph(self.directory)
+        problems = [message] if isinstance(message, Problem) else checksum_problems(self.directory)
         if problems is None:
             problems = _damage_seen_from_elsewhere(self.directory)
         if problems:

@@ -16,11 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 from aiohttp import web
 
-from tf_transformer.export.serving import _rest as rest_request
-from tf_transformer.export.serving import _rest as rest_response
 from tf_transformer.export.serving._batching import Batcher, BatchingOptions
 from tf_transformer.export.serving._models import BadModel, ModelVersions, ServedModel, UnknownModel
-from tf_transformer.export.serving._rest import BadRequest
+from tf_transformer.export.serving._rest import (
+    BadRequest,
+    dumps,
+    error_body,
+    metadata_body,
+    parse_predict,
+    predict_body,
+    status_body,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -132,15 +138,15 @@ class ModelServer:
         try:
             return _json(200, await self._route(request))
         except BadRequest as error:
-            return _json(error.status, rest_response.error_body(str(error)))
+            return _json(error.status, error_body(str(error)))
         except web.HTTPRequestEntityTooLarge:
             limit = self.options.max_request_bytes
-            return _json(413, rest_response.error_body(f"the request is larger than {limit} bytes: send fewer rows"))
+            return _json(413, error_body(f"the request is larger than {limit} bytes: send fewer rows"))
         except web.RequestPayloadError as error:
-            return _json(400, rest_response.error_body(f"the body of the request cannot be read: {error}"))
+            return _json(400, error_body(f"the body of the request cannot be read: {error}"))
         except Exception as error:  # a fault of one request must not look different from outside
             _log.exception("a request failed")
-            return _json(500, rest_response.error_body(str(error)))
+            return _json(500, error_body(str(error)))
 
     async def _route(self, request: web.Request) -> dict:
         if request.method == "POST" and (match := _PREDICT.fullmatch(request.path)):
@@ -151,15 +157,15 @@ class ModelServer:
         if request.method in ("GET", "HEAD") and (match := _STATUS.fullmatch(request.path)):
             name, version, metadata = match.groups()
             if not metadata:
-                return rest_response.status_body(self.versions.statuses(name, _number(version)))
+                return status_body(self.versions.statuses(name, _number(version)))
             model = self.versions.get(name, _number(version))
-            return rest_response.metadata_body(name, model.version, model.signature_defs)
+            return metadata_body(name, model.version, model.signature_defs)
         if request.path.lower().startswith("/v1/"):
             raise BadRequest(f"Malformed request: {request.method} {request.path}")
         raise UnknownModel(f"nothing is at {request.path}: try GET /v1/models/{self.name}")
 
     async def _predict(self, model: ServedModel, body: bytes) -> dict:
-        request = rest_request.parse_predict(body, lambda name: model.signature(name).inputs)
+        request = parse_predict(body, lambda name: model.signature(name).inputs)
         for name, tensor in request.tensors.items():
             if tensor.ndim and tensor.shape[0] > self.options.max_request_rows:
                 limit = self.options.max_request_rows
@@ -167,7 +173,7 @@ class ModelServer:
                     f"input {name!r} has {tensor.shape[0]} rows, but a request may have {limit}: send fewer"
                 )
         outputs = await self._batcher.run(model.signature(request.signature), request.tensors)
-        return rest_response.predict_body(outputs, request.as_rows)
+        return predict_body(outputs, request.as_rows)
 
 
 async def serve(base, name: str | None = None, options: ServerOptions | None = None) -> None:
@@ -189,7 +195,7 @@ def _number(version: str | None) -> int | None:
 
 
 def _json(status: int, body: dict) -> web.Response:
-    return web.Response(status=status, body=rest_response.dumps(body), content_type="application/json")
+    return web.Response(status=status, body=dumps(body), content_type="application/json")
 
 
 START_SECONDS = 600

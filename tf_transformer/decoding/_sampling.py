@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.decoding import _candidates as constraints
+from tf_transformer.decoding._candidates import forbid, forbid_repeats
 from tf_transformer.decoding._greedy import first_paths, follow_paths
 from tf_transformer.decoding._options import DEAD, GrowFunction, Hypotheses, SearchOptions, StepFunction
 
@@ -91,9 +91,9 @@ def _uniform(seeds, paths, limit):
 def _allowed(logits, index, history, options: SearchOptions):
     """Logits with DEAD for every id that must not come next: (B, K, V)."""
     if options.no_repeat_ngram:
-        logits = constraints.forbid_repeats(logits, history, index, options.no_repeat_ngram)
+        logits = forbid_repeats(logits, history, index, options.no_repeat_ngram)
     ids = tf.range(logits.shape[-1])[None, None]
-    return constraints.forbid(logits, ids, index, options)
+    return forbid(logits, ids, index, options)
 
 
 def _draw(logits, uniform, sampling: SamplingOptions):

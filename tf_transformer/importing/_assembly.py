@@ -13,10 +13,10 @@ from tf_transformer.config import Config, ConfigError, ModelConfig
 from tf_transformer.importing._external_model import ForeignModel, ImportedModelError, RowOrder, Vocabulary
 from tf_transformer.importing._layer_weights import check_tensors
 from tf_transformer.importing._pieces import target_pieces, tokenizer
-from tf_transformer.layers import KINDS, sinusoidal_encoding
+from tf_transformer.layers import POSITIONAL_ENCODINGS, sinusoidal_encoding
 from tf_transformer.text import TokenizerPair
 
-_COMPUTED = [kind for kind in KINDS if kind != "learned"]
+_COMPUTED = [kind for kind in POSITIONAL_ENCODINGS if kind != "learned"]
 # A table in float16 or computed in float32 at large angles is this near to ours.
 _TOLERANCE = 2e-3
 _COMPARED = 512

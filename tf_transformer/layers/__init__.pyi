@@ -2,7 +2,7 @@ from ._attention import combine_masks as combine_masks
 from ._attention import padding_mask as padding_mask
 from ._attention import scaled_dot_product_attention as scaled_dot_product_attention
 from ._attention import segment_mask as segment_mask
-from ._block import ARGUMENTS as ARGUMENTS
+from ._block import BLOCK_ARGUMENTS as BLOCK_ARGUMENTS
 from ._blockwise_attention import blockwise_attention as blockwise_attention
 from ._decoder import Decoder as Decoder
 from ._decoder import DecoderLayer as DecoderLayer
@@ -11,14 +11,14 @@ from ._encoder import Encoder as Encoder
 from ._encoder import EncoderLayer as EncoderLayer
 from ._feed_forward import FeedForward as FeedForward
 from ._multi_head_attention import MultiHeadAttention as MultiHeadAttention
-from ._position import KINDS as KINDS
+from ._position import POSITIONAL_ENCODINGS as POSITIONAL_ENCODINGS
 from ._position import PositionalEncoding as PositionalEncoding
 from ._position import sinusoidal_encoding as sinusoidal_encoding
 from ._projection import Projection as Projection
 
 __all__ = [
-    "ARGUMENTS",
-    "KINDS",
+    "BLOCK_ARGUMENTS",
+    "POSITIONAL_ENCODINGS",
     "Decoder",
     "DecoderLayer",
     "Encoder",

@@ -61,12 +61,6 @@ def padding_mask(ids, pad_id: int = 0):
     return ops.not_equal(ids, pad_id)
 
 
-def causal_mask(queries, keys=None, offset=0):
-    """True where key s is not after query t, which stands at position offset + t: (T, S)."""
-    keys = queries if keys is None else keys
-    return ops.arange(keys)[None, :] <= ops.arange(queries)[:, None] + offset
-
-
 def segment_mask(query_segments, key_segments):
     """True where both belong to one sentence of a packed row: (B, T), (B, S) -> (B, T, S). Segment 0 is padding."""
     same = ops.equal(query_segments[:, :, None], key_segments[:, None, :])

@@ -5,7 +5,7 @@ import keras
 from tf_transformer.layers._feed_forward import FeedForward
 from tf_transformer.layers._multi_head_attention import MultiHeadAttention
 
-ARGUMENTS = (
+BLOCK_ARGUMENTS = (
     "num_heads",
     "key_dim",
     "value_dim",
@@ -75,7 +75,7 @@ class Block(keras.layers.Layer):
 
     def block_arguments(self) -> dict:
         """The arguments above by name, for the layers of a stack and for `get_config`."""
-        return {name: getattr(self, name) for name in ARGUMENTS}
+        return {name: getattr(self, name) for name in BLOCK_ARGUMENTS}
 
     def compute_mask(self, inputs, previous_mask=None):
         return previous_mask

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-KINDS = ("sinusoidal", "t2t", "marian", "learned")
+POSITIONAL_ENCODINGS = ("sinusoidal", "t2t", "marian", "learned")
 
 # Positions are split into blocks of this many, so that float32 angles stay small and accurate at any length.
 _BLOCK = 256
@@ -60,8 +60,10 @@ class PositionalEncoding(keras.layers.Layer):
 
     def __init__(self, kind="sinusoidal", max_positions=1024, **kwargs):
         super().__init__(**kwargs)
-        if kind not in KINDS:
-            raise ValueError(f"PositionalEncoding's kind must be one of {', '.join(KINDS)}, not {kind!r}.")
+        if kind not in POSITIONAL_ENCODINGS:
+            raise ValueError(
+                f"PositionalEncoding's kind must be one of {', '.join(POSITIONAL_ENCODINGS)}, not {kind!r}."
+            )
         self.kind = kind
         self.max_positions = max_positions
         self.supports_masking = True

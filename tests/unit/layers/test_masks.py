@@ -3,24 +3,12 @@
 import numpy as np
 from keras import ops
 
-from tf_transformer.layers import causal_mask, combine_masks, padding_mask, segment_mask
+from tf_transformer.layers import combine_masks, padding_mask, segment_mask
 
 
 def test_padding_mask_is_true_on_words():
     mask = ops.convert_to_numpy(padding_mask(ops.array([[5, 3, 0], [4, 0, 0]])))
     np.testing.assert_array_equal(mask, [[True, True, False], [True, False, False]])
-
-
-def test_causal_mask_sees_itself_and_the_past():
-    np.testing.assert_array_equal(
-        ops.convert_to_numpy(causal_mask(3)), [[True, False, False], [True, True, False], [True, True, True]]
-    )
-
-
-def test_causal_mask_of_later_queries():
-    np.testing.assert_array_equal(
-        ops.convert_to_numpy(causal_mask(2, 5, offset=2)), [[True, True, True, False, False], [True] * 4 + [False]]
-    )
 
 
 def test_segment_mask_keeps_sentences_apart_and_hides_padding():

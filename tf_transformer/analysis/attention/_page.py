@@ -19,7 +19,7 @@ from tf_transformer.analysis.attention._maps import KINDS, AttentionMaps
 from tf_transformer.analysis.attention._overviews import summary_figure
 from tf_transformer.analysis.attention._summary import HeadSummary, summary_csv
 
-_TEMPLATE = "tf_transformer.attention_maps", "template"
+_TEMPLATE = "tf_transformer.analysis.attention", "template"
 _SCRIPTS = ("data.js", "drawing.js", "page.js", "overview.js")
 _SIDES = {
     "encoder": ("source token", "source tokens it looks at"),
