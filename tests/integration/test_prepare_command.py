@@ -66,10 +66,10 @@ def test_workers_do_without_tensorflow():
 KILLED = """
 import os, pathlib, signal, sys
 from multiprocessing import active_children
-from tf_transformer.data.encoding import Encoder, encode_chunks
-from tf_transformer.data.spool import Spool
-from tf_transformer.text.subwords import Subwords
-from tf_transformer.text.vocabulary import train_model
+from tf_transformer.data.preparation._encoding import Encoder, encode_chunks
+from tf_transformer.data.preparation._spool import Spool
+from tf_transformer.text import Subwords
+from tf_transformer.text import train_model
 
 if __name__ == "__main__":
     spool = Spool(pathlib.Path(sys.argv[1]), chunk_pairs=3)

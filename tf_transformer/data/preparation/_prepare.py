@@ -15,8 +15,9 @@ from tf_transformer.data._records import lengths_path
 from tf_transformer.data.corpora import Corpus, Pair
 from tf_transformer.data.preparation._cleaning import CleaningReport, held_out_cleaner, training_cleaner
 from tf_transformer.data.preparation._dataset_info import describe, differences, file_facts, write_info
-from tf_transformer.data.preparation._encoding import Encoder, write_training_split
+from tf_transformer.data.preparation._encoding import Encoder
 from tf_transformer.data.preparation._spool import Spool
+from tf_transformer.data.preparation._training_split import write_training_split
 from tf_transformer.text import Subsample, Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
 
 logger = logging.getLogger(__name__)
