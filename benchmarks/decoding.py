@@ -71,7 +71,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
     module = tf.Module()
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
     module.model = Transformer(config, transposed_kernels=True)
-    options = SearchOptions(end_id=3, beam_size=beam, n_best=1, min_length=100_000, forbidden_ids=(0, 2))
+    options = SearchOptions(eos_id=3, beam_size=beam, n_best=1, min_length=100_000, forbidden_ids=(0, 2))
 
     @tf.function(
         input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)], autograph=False
@@ -112,14 +112,14 @@ def measure(directory: str, args: argparse.Namespace) -> dict:
 
 
 def ours(directory: str, args: argparse.Namespace, **changes) -> float:
-    """Median tokens a second of a fresh process with the SavedModel."""
+    """Median tokens per second of a fresh process with the SavedModel."""
     options = {name: getattr(args, name) for name in (*WORK, "threads")} | changes
     command = [sys.executable, "-m", "benchmarks.decoding", "--child", directory, *_flags(options)]
     return json.loads(_output(command)[-1])["median"]
 
 
 def compare(directory: str, args: argparse.Namespace) -> dict:
-    """Ours and the peers' tokens a second, and the ratios."""
+    """Ours and the peers' tokens per second, and the ratios."""
     speeds: dict[str, list[float]] = {"ours": [], "ours_side_by_side": []}
     for _ in range(args.rounds):
         speeds["ours"].append(ours(directory, args))
@@ -127,7 +127,7 @@ def compare(directory: str, args: argparse.Namespace) -> dict:
         for name, speed in _peers(args).items():
             speeds.setdefault(name, []).append(speed)
         told = ", ".join(f"{name} {values[-1]:.1f}" for name, values in speeds.items())
-        print(f"round {len(speeds['ours'])}, tokens a second: {told}", file=sys.stderr, flush=True)
+        print(f"round {len(speeds['ours'])}, tokens per second: {told}", file=sys.stderr, flush=True)
     figures = {f"{name}_tokens_per_second": round(statistics.median(values), 1) for name, values in speeds.items()}
     for name, theirs in speeds.items():
         if not name.startswith("ours"):
@@ -146,7 +146,7 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
 
 
 def _peers(args: argparse.Namespace) -> dict[str, float]:
-    """Each peer's median tokens a second in a fresh process; those that are not there are told and left out."""
+    """Each peer's median tokens per second in a fresh process; those that are not there are told and left out."""
     found = {}
     for environment, script, names in PEERS:
         python = args.peer_envs / environment / "bin" / "python" if args.peer_envs else None

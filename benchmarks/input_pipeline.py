@@ -1,4 +1,4 @@
-"""How many tokens a second the input pipeline delivers, and how much of its batches is padding.
+"""How many tokens per second the input pipeline delivers, and how much of its batches is padding.
 
     python -m benchmarks.input_pipeline --data DIR --batch-tokens 25000
 
@@ -76,11 +76,11 @@ def _tf_data(prepared: PreparedDataset, args: argparse.Namespace) -> Iterator[di
     """The records through `tf.data` alone, as most translation code does it."""
     train = prepared.info["splits"]["train"]
     id_type = tf.as_dtype(np.dtype(train["id_type"]))
-    start, end = prepared.special_ids.start, prepared.tokenizers.source.end_id
+    start, end = prepared.special_ids.start, prepared.tokenizers.source.eos_id
 
     def parse(record):
         ids = tf.cast(tf.io.decode_raw(record, id_type), tf.int32)
-        cut = tf.argmax(ids == end) + 1  # the source ends at the first END
+        cut = tf.argmax(ids == end) + 1  # the source ends at the first EOS
         target = ids[cut:]
         return {"source": ids[:cut], "target": tf.concat([[start], target[:-1]], 0), "labels": target}
 

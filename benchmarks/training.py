@@ -5,7 +5,7 @@
 `--peers` is the folder of the peers' scripts, `--peer-envs` that of their virtual environments; a peer that is not
 there is left out with a note. Rounds of ours and theirs alternate, ratios are taken within a round, and the median of
 the rounds counts. The base size is 37,000 words and 64 × 32 tokens; the small one 8,000 words, 4 layers of 128, inner
-width 256, 128 × 16 tokens. Figures are target tokens a second. `small_…` are those of the small size.
+width 256, 128 × 16 tokens. Figures are target tokens per second. `small_…` are those of the small size.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def _parse() -> argparse.Namespace:
 
 
 def compare(size: str, args: argparse.Namespace) -> dict[str, float]:
-    """Medians over the rounds: tokens a second of each, and the ratios within a round."""
+    """Medians over the rounds: tokens per second of each, and the ratios within a round."""
     repeat = args.repeat * (2 if size == "small" else 1)
     rounds: list[dict[str, float]] = []
     for _ in range(args.rounds):
@@ -96,7 +96,7 @@ def _peer(name: str, size: str, repeat: int, args: argparse.Namespace) -> float 
 
 
 def measure_ours(what: str, size: dict[str, int], repeat: int) -> float:
-    """Target tokens a second of the median of `repeat` steps, after two that do not count."""
+    """Target tokens per second of the median of `repeat` steps, after two that do not count."""
     if what == "products":
         from benchmarks.matrix_products import all_products
 

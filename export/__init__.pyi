@@ -3,6 +3,6 @@ from . import serving as serving
 from ._ctranslate2 import export_ctranslate2 as export_ctranslate2
 from ._saved_model import Export as Export
 from ._saved_model import export_saved_model as export_saved_model
-from ._verify import ExportRefused as ExportRefused
+from ._verify import ExportRejected as ExportRejected
 
-__all__ = ["Export", "ExportRefused", "export_ctranslate2", "export_saved_model", "inspection", "serving"]
+__all__ = ["Export", "ExportRejected", "export_ctranslate2", "export_saved_model", "inspection", "serving"]

@@ -26,7 +26,7 @@ QUANTIZATIONS = ("float32", "float16", "int16", "int8", "int8_float32", "int8_fl
 
 UNKNOWN = "<unk>"
 
-# CTranslate2's default for max_input_length, and what it may decode beyond: longer ones it refuses.
+# CTranslate2's default for max_input_length, and what it may decode beyond: longer ones it rejects.
 _MIN_POSITIONS = 2048
 
 
@@ -103,18 +103,18 @@ def _specification(model: ModelConfig, tensors: dict, tokenizers: TokenizerPair,
     target = vocabulary(tokenizers.target, model.decoder_vocab_size)
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
-    spec.config.unk_token, spec.config.eos_token = UNKNOWN, target[model.end_id]
-    spec.config.bos_token = spec.config.decoder_start_token = target[model.start_id]
-    spec.config.add_source_eos = tokenizers.source.adds_end
+    spec.config.unk_token, spec.config.eos_token = UNKNOWN, target[model.eos_id]
+    spec.config.bos_token = spec.config.decoder_start_token = target[model.bos_id]
+    spec.config.add_source_eos = tokenizers.source.add_eos
     spec.validate()
     return spec
 
 
 def vocabulary(tokenizer: Tokenizer, size: int) -> list[str]:
     """The piece of each id, `size` in all; ids that no piece has, or another id's piece, get a name of their own."""
-    special = {tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id}
+    special = {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id}
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    pieces[tokenizer.unknown_id] = UNKNOWN
+    pieces[tokenizer.unk_id] = UNKNOWN
     taken = {pieces[i] for i in special}
     names = []
     for i in range(size):

@@ -17,7 +17,7 @@ import pathlib
 from tf_transformer.export import _publishing
 from tf_transformer.export._candidate import Candidate
 from tf_transformer.export._model_card import model_card, write_model_card
-from tf_transformer.export._verify import ExportRefused, Trial, require_sound, verify_export
+from tf_transformer.export._verify import ExportRejected, Trial, require_sound, verify_export
 from tf_transformer.workdir import Workdir
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def export_saved_model(
     weights: str = "float32",
     **decoding,
 ) -> Export:
-    """Publishes a checkpoint as the next version under `output`; ExportRefused, a ValueError, if it is not right.
+    """Publishes a checkpoint as the next version under `output`; ExportRejected, a ValueError, if it is not right.
 
     Whatever precision and strategy the model was trained with, the graph is plain float32 and needs no GPU.
 
@@ -72,7 +72,7 @@ def _publish(candidate: Candidate, place: pathlib.Path, base: pathlib.Path) -> E
     logger.info("Trying the export in a process of its own (%d requests) …", len(requests))
     trial = verify_export(directory, requests, expected, timeout=600 + 20 * seconds)
     if _publishing.checksums(directory) != written:
-        raise ExportRefused("The export's files changed while it was loaded, nothing was published. Export again.")
+        raise ExportRejected("The export's files changed while it was loaded, nothing was published. Export again.")
     _publishing.set_modes(directory, 0o755, 0o644)
     write_model_card(directory, model_card(candidate, report, trial, written))
     path = _publishing.publish(directory, base)

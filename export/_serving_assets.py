@@ -21,7 +21,7 @@ BATCH_SIZE = 32
 # and parts of different widths cannot be put together again. The number of threads is left to the server, which
 # knows its cores.
 _BATCHING = """\
-# Requests that wait at the same time are answered in one batch. A request of more rows than max_batch_size is refused.
+# Requests that wait at the same time are answered in one batch. A request of more rows than max_batch_size is rejected.
 max_batch_size {{ value: {size} }}
 batch_timeout_micros {{ value: 2000 }}
 max_enqueued_batches {{ value: 256 }}
@@ -78,7 +78,7 @@ def read_warmup_requests(directory) -> Iterator[tuple[str, dict[str, np.ndarray]
         for number, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
             if number == MAX_WARMUP_REQUESTS:
                 raise ValueError(
-                    f"{path} has more than {MAX_WARMUP_REQUESTS} requests, which servers refuse: write fewer"
+                    f"{path} has more than {MAX_WARMUP_REQUESTS} requests, which servers reject: write fewer"
                 )
             log = prediction_log_pb2.PredictionLog.FromString(record)
             request = log.predict_log.request

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.export._trial_rows import batches_of
-from tf_transformer.export._verify import ExportRefused, answer
+from tf_transformer.export._verify import ExportRejected, answer
 
 DTYPES = {"float32": tf.float32, "float16": tf.float16, "bfloat16": tf.bfloat16}
 
@@ -111,7 +111,7 @@ class Rounding:
 def compare_rounded(functions, sentences: list[bytes], assign_rounded: Callable[[], None]) -> Rounding:
     """Translates with full weights, assigns the rounded ones, and compares; they stay assigned.
 
-    More than `LIMIT` is ExportRefused.
+    More than `LIMIT` is ExportRejected.
 
     Args:
         functions: the signatures of the model in memory.
@@ -131,7 +131,7 @@ def compare_rounded(functions, sentences: list[bytes], assign_rounded: Callable[
     apart = sum(float(np.abs(one["score"] - other["score"]).sum()) for one, other in zip(full_scores, small_scores))
     rounding = Rounding(len(sentences), changed, apart / max(tokens, 1))
     if not rounding.per_token <= LIMIT:
-        raise ExportRefused(
+        raise ExportRejected(
             f"Smaller weights change this model too much: a token's log-probability by {rounding.per_token:.3f} on the "
             f"average, {LIMIT} is allowed. Export it with float32 weights."
         )

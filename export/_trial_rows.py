@@ -1,4 +1,4 @@
-"""The rows an export is tried on: sentences of the validation set, and text that strangers might send."""
+"""The rows an export is tried on: sentences of the validation set, and untrusted text."""
 
 import logging
 

@@ -32,7 +32,7 @@ Answer = dict[str, np.ndarray]
 """The outputs of a request."""
 
 
-class ExportRefused(ValueError):
+class ExportRejected(ValueError):
     """An export that is not published, and why."""
 
 
@@ -47,11 +47,11 @@ class Trial:
 
 
 def require_sound(directory: pathlib.Path) -> Report:
-    """What `inspect` says of a SavedModel; ExportRefused if it finds anything wrong."""
+    """What `inspect` says of a SavedModel; ExportRejected if it finds anything wrong."""
     report = inspect_saved_model(directory)
     if report.problems:
         found = "\n".join(f"  {problem.message}" for problem in report.problems)
-        raise ExportRefused(f"The export is not sound, nothing was published:\n{found}")
+        raise ExportRejected(f"The export is not sound, nothing was published:\n{found}")
     return report
 
 
@@ -91,12 +91,12 @@ def answer(functions, requests: list[Request]) -> list[Answer]:
 def verify_export(
     directory: pathlib.Path, requests: list[Request], expected: list[Answer], timeout: float | None = None
 ) -> Trial:
-    """Raises ExportRefused, with the first differences, unless a clean process gives the expected answers.
+    """Raises ExportRejected, with the first differences, unless a clean process gives the expected answers.
 
     Args:
         directory: the SavedModel.
         requests, expected: from `trial_requests`.
-        timeout: seconds after which it is refused for not answering; None: it may take its time.
+        timeout: seconds after which it is rejected for not answering; None: it may take its time.
     """
     began = time.monotonic()
     found, load_seconds = answers_of_clean_process(directory, requests, timeout)
@@ -105,7 +105,7 @@ def verify_export(
     ]
     if differences:
         shown = "\n".join(differences[:_SHOWN])
-        raise ExportRefused(
+        raise ExportRejected(
             f"The export does not answer as the checkpoint does, nothing was published. Differences: "
             f"{len(differences)}{f', the first {_SHOWN}' if len(differences) > _SHOWN else ''}:\n{shown}"
         )
@@ -126,7 +126,7 @@ def answers_of_clean_process(
         _run([str(directory.resolve()), str(question), str(reply)], scratch, timeout)
         result = json.loads(reply.read_text(encoding="utf-8"))
     if result["imported"]:
-        raise ExportRefused(f"Loading the export imported {', '.join(result['imported'])}: other machines lack it.")
+        raise ExportRejected(f"Loading the export imported {', '.join(result['imported'])}: other machines lack it.")
     answers = [{name: _decode(value) for name, value in each.items()} for each in result["answers"]]
     return answers, result["load_seconds"]
 
@@ -140,10 +140,10 @@ def _run(arguments: list[str], scratch: str, timeout: float | None) -> None:
             command, cwd=scratch, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout
         )
     except subprocess.TimeoutExpired:
-        raise ExportRefused(f"The export has not answered after {timeout:.0f} s, nothing was published.") from None
+        raise ExportRejected(f"The export has not answered after {timeout:.0f} s, nothing was published.") from None
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise ExportRefused(
+        raise ExportRejected(
             f"The export does not load and answer in a process of its own (exit code {done.returncode}), nothing was "
             "published:\n" + "\n".join(lines[-20:])
         )

@@ -18,7 +18,7 @@ from tf_transformer._version import __version__
 VERBS = {
     "demo": "the whole walk on the built-in phrasebook, in minutes",
     "prepare": "turn a corpus into a prepared directory",
-    "train": "train, or go on from where WORKDIR stopped",
+    "train": "train, or resume where WORKDIR stopped",
     "average": "average the last checkpoints",
     "evaluate": "score a model: sacreBLEU with its signature, chrF, perplexity",
     "translate": "translate lines of text",

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         if command[0] == "export" and _is_exported(workdir, base):
             print(f"{base} has this model already.", file=sys.stderr)
         elif code := cli.main([*map(str, command), *(["--verbose"] if args.verbose else [])]):
-            print(f"\nIt goes on from here when you run it again: {args.command}", file=sys.stderr)
+            print(f"\nIt resumes from here when you run it again: {args.command}", file=sys.stderr)
             return code
     sources, references = _unseen_sentences(data)
     _announce(total - 1, total, "Ask for a translation over HTTP", _words(["serve", base]))

@@ -1,4 +1,4 @@
-"""Log-probability of given translations: for each pair its natural logarithm and its number of tokens, END counted.
+"""Log-probability of given translations: for each pair its natural logarithm and its number of tokens, EOS counted.
 
 Pairs come from --source and --target, or from standard input as source, tab, target. The sum over all pairs and the
 perplexity go to standard error, or with --json all of it into one object.

@@ -1,4 +1,4 @@
-"""Train a model on a prepared directory, or go on from where WORKDIR stopped.
+"""Train a model on a prepared directory, or resume where WORKDIR stopped.
 
 Exit codes: 0 the run reached its end; 1 it failed, with a message; 75 it was stopped by SIGTERM after saving, and the
 same command goes on; 76 another worker no longer answers; 130 it was stopped by Ctrl-C after saving.

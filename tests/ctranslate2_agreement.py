@@ -66,7 +66,7 @@ def _translate(runtime, workdir: Workdir, texts: Sequence[str], beam_size: int) 
     for length in set(map(len, rows)):
         group = [index for index, row in enumerate(rows) if len(row) == length]
         results = runtime.translate_batch(
-            [source.pieces(rows[index][: length - source.adds_end]) for index in group],
+            [source.pieces(rows[index][: length - source.add_eos]) for index in group],
             beam_size=beam_size,
             length_penalty=0,
             min_decoding_length=0,  # by default CTranslate2 never gives an empty translation

@@ -57,7 +57,7 @@ def running_server(base, name: str = "toy", **options):
 
 
 def hammer(running: RunningServer, seconds: float, clients: int, mark: str) -> tuple[list, int]:
-    """Many clients at once, each with rows that only it sends, some of them with a row the model refuses.
+    """Many clients at once, each with rows that only it sends, some of them with a row the model rejects.
 
     Returns:
         The answers that were not those one client alone gets, and the number of requests.

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_transformer.decoding._options import StepResult
 
-VOCAB, END, START, SOURCE, WIDTH = 5, 1, 2, 3, 7
+VOCAB, EOS, BOS, SOURCE, WIDTH = 5, 1, 2, 3, 7
 
 
 class ToyModel:
@@ -45,7 +45,7 @@ class ToyModel:
         return StepResult(logits, state | {"cache": cache}, attention)
 
     def _hidden(self, row, ids):
-        read = self.embedding[[START, *ids]] * self.positions[: len(ids) + 1, None]
+        read = self.embedding[[BOS, *ids]] * self.positions[: len(ids) + 1, None]
         return np.tanh(read.sum(0) + self.context[row])
 
     def log_probs(self, row, ids):
@@ -61,7 +61,7 @@ def allowed(ids, token, options, prefix=()):
     """Whether `token` may follow `ids`."""
     if len(ids) < len(prefix):
         return token == prefix[len(ids)]
-    if token in options.forbidden_ids or (token == END and len(ids) < options.min_length):
+    if token in options.forbidden_ids or (token == EOS and len(ids) < options.min_length):
         return False
     n, whole = options.no_repeat_ngram, (*ids, token)
     seen = [whole[i : i + n] for i in range(len(whole) - n + 1)]
@@ -94,9 +94,9 @@ def exhaustive_search(model, row, max_length, options, prefix=()):
     finished, cut = [], []
     for length in range(1, max_length + 1):
         for ids in itertools.product(range(VOCAB), repeat=length):
-            if END in ids[:-1] or not all(allowed(ids[:i], ids[i], options, prefix) for i in range(length)):
+            if EOS in ids[:-1] or not all(allowed(ids[:i], ids[i], options, prefix) for i in range(length)):
                 continue
-            if ids[-1] == END:
+            if ids[-1] == EOS:
                 finished.append(ids)
             elif length == max_length:
                 cut.append(ids)
@@ -117,15 +117,15 @@ def plain_beam_search(model, row, max_length, options, prefix=()):
                 value = total + log_probs[token]
                 candidates.append((value - options.diversity * rank, (*ids, token), value))
         candidates.sort(key=lambda candidate: -candidate[0])
-        finished += [ids for _, ids, _ in candidates[:beams] if ids[-1] == END]
-        alive = [(ids, value) for _, ids, value in candidates[: 2 * beams] if ids[-1] != END][:beams]
+        finished += [ids for _, ids, _ in candidates[:beams] if ids[-1] == EOS]
+        alive = [(ids, value) for _, ids, value in candidates[: 2 * beams] if ids[-1] != EOS][:beams]
     return ranked(model, row, finished, [ids for ids, _ in alive], options)
 
 
 def plain_greedy(model, row, max_length, options, prefix=()):
-    """The best id that may come, until END."""
+    """The best id that may come, until EOS."""
     ids = ()
-    while len(ids) < max_length and END not in ids:
+    while len(ids) < max_length and EOS not in ids:
         log_probs = model.log_probs(row, ids)
         tokens = [token for token in range(VOCAB) if allowed(ids, token, options, prefix)]
         if not tokens:

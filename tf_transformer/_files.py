@@ -29,7 +29,7 @@ def staged_directory(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A new directory beside `path` to write into; it takes the place of `path` at the end of the block.
 
     After an error or an interrupt it is gone and `path` is as before. What a killed process left is cleared by the
-    next one; a second process at work on the same `path` is refused.
+    next one; a second process at work on the same `path` is rejected.
     """
     path = path.absolute()
     partial, old = path.with_name(f"{path.name}.partial"), path.with_name(f".{path.name}.replaced")

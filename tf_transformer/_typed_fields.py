@@ -34,7 +34,7 @@ class TypedFields:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]):
-        """The inverse of `to_dict`; keys that do not exist are refused, missing ones take their defaults."""
+        """The inverse of `to_dict`; keys that do not exist are rejected, missing ones take their defaults."""
         return cls(**{key: _built(cls._type(key), value) for key, value in values.items()})
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from tf_transformer._typed_fields import ConfigError, TypedFields
 
 # What a work directory's config.json tells about a run beside its configuration.
-_SURROUNDINGS = ("versions", "devices")
+_ENVIRONMENT = ("versions", "devices")
 
 __all__ = ["Config", "ConfigError", "DecodingConfig", "ModelConfig", "TrainingConfig"]
 
@@ -50,8 +50,8 @@ class ModelConfig(TypedFields):
     attention_block_size: int | None = None
     """Keys a block in blockwise attention; None holds the whole matrix of weights."""
     pad_id: int = 0
-    start_id: int = 2
-    end_id: int = 3
+    bos_id: int = 2
+    eos_id: int = 3
 
     def validate(self) -> None:
         for field in (
@@ -72,9 +72,9 @@ class ModelConfig(TypedFields):
         self.require("norm_epsilon", self.norm_epsilon > 0, "above 0")
         self.require("model_dim", self.model_dim % 2 == 0 or self.positions == "learned", "even (sines and cosines)")
         smaller = min(self.vocab_size, self.decoder_vocab_size)
-        for field in ("pad_id", "start_id", "end_id"):
+        for field in ("pad_id", "bos_id", "eos_id"):
             self.require(field, 0 <= getattr(self, field) < smaller, f"an id of the vocabulary, 0 to {smaller - 1}")
-        self.require("end_id", self.end_id not in (self.pad_id, self.start_id), "an id of its own")
+        self.require("eos_id", self.eos_id not in (self.pad_id, self.bos_id), "an id of its own")
         self.require(
             "tied_embeddings",
             self.tied_embeddings != "all" or self.decoder_vocab_size == self.vocab_size,
@@ -227,7 +227,7 @@ class Config(TypedFields):
 
     @classmethod
     def load(cls, path: str | pathlib.Path) -> "Config":
-        """Reads what `save` wrote; the keys of a run's surroundings, "versions" and "devices", are left aside."""
+        """Reads what `save` wrote; the keys of a run's environment, "versions" and "devices", are left aside."""
         path = pathlib.Path(path)
         try:
             values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -235,4 +235,4 @@ class Config(TypedFields):
             raise ConfigError(f"{path} is not JSON: {error}.") from error
         if not isinstance(values, dict):
             raise ConfigError(f"{path} must hold a JSON object, not {type(values).__name__}.")
-        return cls.from_dict({key: value for key, value in values.items() if key not in _SURROUNDINGS})
+        return cls.from_dict({key: value for key, value in values.items() if key not in _ENVIRONMENT})

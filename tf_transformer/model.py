@@ -31,7 +31,7 @@ class Transformer(keras.Model):
 
     Call arguments:
         inputs: {"source": (B, S), "target": (B, T)}, integers; `target` is the decoder's input, which begins with
-            `config.start_id`. For packed rows also "source_segments", "target_segments" (0 = padding) and
+            `config.bos_id`. For packed rows also "source_segments", "target_segments" (0 = padding) and
             "source_positions", "target_positions", shaped like the ids.
         return_attention: whether {"encoder": […], "decoder": […], "cross": […]} is returned too, a list of weights
             (B, H, queries, keys) with an entry a layer.

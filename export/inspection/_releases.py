@@ -15,7 +15,7 @@ RELEASES = (
     *("2.17.0", "2.17.1", "2.18.0", "2.18.1", "2.19.0", "2.19.1", "2.20.0"),
 )
 
-# The GraphDef version of each TensorFlow: a graph whose `min_consumer` is above it is refused.
+# The GraphDef version of each TensorFlow: a graph whose `min_consumer` is above it is rejected.
 GRAPH_VERSIONS = {
     "2.12": 1395,
     "2.13": 1482,

@@ -2,7 +2,7 @@
 
 `MODEL_BASE/<integer>/` is looked at again and again. A new version is loaded beside the old one and takes over
 only when it is ready; requests that are under way keep the version they began with. A version that does not load
-is refused and remembered, and tried again only after its files have changed.
+is rejected and remembered, and tried again only after its files have changed.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ class ServedSignature:
         self._function = function
 
     def __call__(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Runs the signature; what the model refuses is a BadRequest."""
+        """Runs the signature; what the model rejects is a BadRequest."""
         tensors = {name: tf.constant(tensors[name], spec.dtype) for name, spec in self.inputs.items()}
         try:
             return {name: each.numpy() for name, each in self._function(**tensors).items()}
@@ -154,7 +154,7 @@ class ModelVersions:
         self._load = load
         self._current = None
         self._statuses: dict[int, VersionStatus] = {}
-        self._refused: dict[int, tuple] = {}
+        self._rejected: dict[int, tuple] = {}
         self._retired = False
 
     def refresh(self) -> bool:
@@ -168,7 +168,7 @@ class ModelVersions:
             if self._current is not None and version == self._current.version:
                 return False
             files = _files(directory)
-            if self._refused.get(version) != files and self._try(version, directory, files):
+            if self._rejected.get(version) != files and self._try(version, directory, files):
                 return True
         return False
 
@@ -207,10 +207,10 @@ class ModelVersions:
         try:
             model = self._load(directory, version)
         except Exception as error:  # whatever is wrong with a new version, the old one goes on serving
-            self._refuse(version, files, error)
+            self._reject(version, files, error)
             return False
         before, self._current = self._current, model
-        self._refused.pop(version, None)
+        self._rejected.pop(version, None)
         self._set_status(version, AVAILABLE)
         if before is not None:
             self._set_status(before.version, END)
@@ -218,14 +218,14 @@ class ModelVersions:
         logger.info("serving %s version %d from %s", self.name, version, directory)
         return True
 
-    def _refuse(self, version: int, files: tuple, error: Exception) -> None:
-        self._refused[version] = files
+    def _reject(self, version: int, files: tuple, error: Exception) -> None:
+        self._rejected[version] = files
         message = f"{type(error).__name__}: {error}"
         self._set_status(version, END, "INVALID_ARGUMENT", message)
         rest = (
             f"version {self._current.version} goes on serving" if self._current is not None else "nothing is served yet"
         )
-        logger.error("refused %s version %d (%s); %s", self.name, version, message.split("\n")[0], rest)
+        logger.error("rejected %s version %d (%s); %s", self.name, version, message.split("\n")[0], rest)
 
     def _set_status(self, version: int, state: str, code: str = "OK", message: str = "") -> None:
         self._statuses[version] = VersionStatus(version, state, code, message)

@@ -1,7 +1,7 @@
 """TensorFlow Serving's JSON: `:predict` requests to arrays, and responses, status and metadata.
 
 The row form is `{"instances": [...]}`, the columnar form `{"inputs": ...}`; bytes are `{"b64": "..."}`.
-What is refused there is refused here, with two differences. An unknown name among several `inputs` is an error
+What is rejected there is rejected here, with two differences. An unknown name among several `inputs` is an error
 (there it is dropped in silence), and an empty list of instances is an empty batch (there it is an error).
 """
 

@@ -23,7 +23,7 @@ _MODEL_URL = re.compile(
 _WORTH_ANOTHER_TRY = {429, 500, 502, 503, 504}
 
 
-class RequestRefused(ValueError):
+class RequestRejected(ValueError):
     """Raised when the server says that the request is wrong: sending it again would not help."""
 
 
@@ -110,7 +110,7 @@ class Client:
             except urllib.error.HTTPError as error:
                 reason = f"HTTP {error.code}: {_error_of(error)}"
                 if error.code not in _WORTH_ANOTHER_TRY:
-                    raise RequestRefused(f"{url} refused the request. {reason}") from error
+                    raise RequestRejected(f"{url} rejected the request. {reason}") from error
             # No connection, a time-out, an answer that breaks off, or one that is not JSON.
             except (OSError, ValueError, http.client.HTTPException) as error:
                 reason = str(getattr(error, "reason", error)) or type(error).__name__

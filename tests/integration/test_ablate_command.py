@@ -98,7 +98,7 @@ def test_rows_finished_earlier_stay_in_the_table(data, finished):
     assert results == []
 
 
-def test_other_settings_are_refused_and_nothing_is_lost(data, finished):
+def test_other_settings_are_rejected_and_nothing_is_lost(data, finished):
     changed = AblationOptions(3, 1 / 32, 1 / 6, (*OPTIONS.settings, "training.warmup_steps=2"))
     before = (finished / "base" / "ablation.json").read_bytes()
     with pytest.raises(ChangedRunError, match=r"training\.warmup_steps was 1, is 2"):
@@ -113,7 +113,7 @@ def test_more_steps_go_on_from_the_last(data, finished):
     assert trainer.rows == ["base"] and result.steps == 5
 
 
-def test_a_split_that_there_is_not_is_refused_before_training(data, tmp_path):
+def test_a_split_that_there_is_not_is_rejected_before_training(data, tmp_path):
     with pytest.raises(ValueError, match="no text of a split 'test'"):
         Ablation(data, tmp_path / "rows", ["base"], OPTIONS, split="test")
     assert not (tmp_path / "rows").exists()

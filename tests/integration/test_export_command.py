@@ -22,7 +22,7 @@ from tf_transformer.export import _verify as verify
 from tf_transformer.export._candidate import Candidate
 from tf_transformer.export._saved_model import export_saved_model
 from tf_transformer.export._serving_assets import read_warmup_requests
-from tf_transformer.export._verify import ExportRefused, answer
+from tf_transformer.export._verify import ExportRejected, answer
 from tf_transformer.export.inspection._inspect import inspect_saved_model
 from tf_transformer.model import Transformer
 from tf_transformer.pipelines import cli
@@ -129,10 +129,10 @@ def test_nothing_but_the_weights_and_the_search_is_stored(version, candidate):
     assert not {op for op in report.ops if "Random" in op or "Gradient" in op} - {"StopGradient"}
 
 
-def refused(candidate, base, match):
+def rejected(candidate, base, match):
     base.mkdir(exist_ok=True)
     before = publishing.checksums(base)
-    with publishing.beside(base) as place, pytest.raises(ExportRefused, match=match):
+    with publishing.beside(base) as place, pytest.raises(ExportRejected, match=match):
         saved_model._publish(candidate, place, base)
     assert publishing.checksums(base) == before and not list(base.glob(".*"))
 
@@ -171,14 +171,14 @@ def flip_a_bit(file, place):
 def test_a_damaged_export_never_appears(written, tmp_path, spoil):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").write_bytes(b"the good one")
-    refused(Spoilt(written, spoil), tmp_path, "not sound")
+    rejected(Spoilt(written, spoil), tmp_path, "not sound")
 
 
 def test_an_export_that_translates_otherwise_never_appears(written, tmp_path, monkeypatch):
     other = [{"translation": written[1][0]["translation"][::-1]}]
     monkeypatch.setattr(verify, "answers_of_clean_process", lambda *_: (other, 0.5))
     match = r"does not answer as the checkpoint(?s:.)*checkpoint:(?s:.)*export:"
-    refused(Spoilt(written, lambda _: None), tmp_path, match)
+    rejected(Spoilt(written, lambda _: None), tmp_path, match)
 
 
 def test_an_export_that_writes_into_its_own_directory_never_appears(written, tmp_path, monkeypatch):
@@ -188,10 +188,10 @@ def test_an_export_that_writes_into_its_own_directory_never_appears(written, tmp
         return written[1], 0.5
 
     monkeypatch.setattr(verify, "answers_of_clean_process", write)
-    refused(Spoilt(written, lambda _: None), tmp_path, "files changed while it was loaded")
+    rejected(Spoilt(written, lambda _: None), tmp_path, "files changed while it was loaded")
 
 
-def test_weights_that_are_not_finite_are_refused_before_anything_is_written(workdir, tmp_path, capsys):
+def test_weights_that_are_not_finite_are_rejected_before_anything_is_written(workdir, tmp_path, capsys):
     tensors = checkpoints.load_model_tensors(workdir.checkpoint())
     tensors["decoder/layer_0/feed_forward/inner/kernel"][3, 5] = np.nan
     checkpoints.save_checkpoint(tmp_path / "broken", tensors, step=7)
@@ -211,7 +211,7 @@ def test_the_graph_is_float32_for_any_device_whatever_the_policy(candidate):
         assert {node.device for node in nodes} == {""}
 
 
-def test_more_results_than_beams_are_refused(workdir, tmp_path):
+def test_more_results_than_beams_are_rejected(workdir, tmp_path):
     with pytest.raises(ValueError, match=r"decoding\.n_best must be at most decoding\.beam_size = 2, not 3"):
         export_saved_model(workdir, tmp_path / "base", beam_size=2, n_best=3)
 
@@ -245,7 +245,7 @@ def test_a_model_with_two_tokenizers_and_ids_of_its_own_is_published(tmp_path):
     ids = (size - 1, 1, size - 1, 0, *range(size - 2, 3, -1), 2)
     tables = [IdMap(order, size, size - 1, 1, size - 1, 0) for order in (ids, (*ids[:4], *ids[:3:-1]))]
     tokenizers = TokenizerPair(*(Tokenizer(pair.source.model, table) for table in tables))
-    special = {"pad_id": size - 1, "start_id": size - 1, "end_id": 0}
+    special = {"pad_id": size - 1, "bos_id": size - 1, "eos_id": 0}
     options = {"positions": "learned", "max_positions": 17, "norm": "pre", "tied_embeddings": "none"}
     model = dataclasses.replace(SMALL, vocab_size=size, output_bias=True, **special, **options)
     config = Config(preset="imported", model=model, decoding=DecodingConfig(beam_size=2, max_source_length=13))

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from foreign_toys import huggingface_toy, marian_toy
+from external_toys import huggingface_toy, marian_toy
 from toy_workdir import toy_sentences
 
 from tf_transformer.pipelines.cli import main
@@ -71,15 +71,15 @@ def test_training_goes_on_from_the_imported_weights(imported, tmp_path):
     assert main(command) == 0
 
 
-def test_a_refused_model_exits_with_its_name_and_leaves_nothing(tmp_path, capsys):
-    toy = marian_toy(tmp_path / "foreign", type="amun")
+def test_a_rejected_model_exits_with_its_name_and_leaves_nothing(tmp_path, capsys):
+    toy = marian_toy(tmp_path / "external", type="amun")
     assert main(["import", "--from", str(toy.folder), "--workdir", str(tmp_path / "run")]) == 1
     assert "type is 'amun'; we have a part for 'transformer' only" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["foreign"]
+    assert [path.name for path in tmp_path.iterdir()] == ["external"]
 
 
 def test_languages_and_licence_can_be_told(tmp_path):
-    toy = marian_toy(tmp_path / "foreign")
+    toy = marian_toy(tmp_path / "external")
     command = ["import", "--from", str(toy.folder / "model.npz"), "--workdir", str(tmp_path / "run")]
     command += ["--source-language", "fi", "--target-language", "sv", "--licence", "CC-BY 4.0"]
     assert main(command) == 0

@@ -44,7 +44,7 @@ def test_files_are_prepared(files, capsys):
     assert json.loads(capsys.readouterr().out)["splits"]["validation"]["pairs"] == 15
 
 
-def test_other_flags_are_refused_with_what_differs(files, capsys):
+def test_other_flags_are_rejected_with_what_differs(files, capsys):
     assert cli.main(arguments(files)) == 0
     assert cli.main(arguments(files, "--max-length", "31")) == 1
     assert "max_length: 256 → 31" in capsys.readouterr().err
@@ -52,7 +52,7 @@ def test_other_flags_are_refused_with_what_differs(files, capsys):
     assert PreparedDataset(files / "data").info["inputs"]["max_length"] == 31
 
 
-def test_a_tsv_and_a_source_at_once_are_refused(files, capsys):
+def test_a_tsv_and_a_source_at_once_are_rejected(files, capsys):
     assert cli.main(arguments(files, "--test-source", "x")) == 1
     assert "--test-tsv or --test-source" in capsys.readouterr().err
     assert not (files / "data").exists()

@@ -1,4 +1,4 @@
-"""The local server over real HTTP: what it answers, what it refuses, and that it goes on after every refusal."""
+"""The local server over real HTTP: what it answers, what it rejects, and that it goes on after every rejection."""
 
 import json
 import threading

@@ -117,7 +117,7 @@ def flip_bit(path):
     ],
     ids=["truncated graph", "bit in graph", "bit in weights", "no index", "no graph"],
 )
-def test_a_bad_version_is_refused_and_the_old_one_serves(toys, base, damage):
+def test_a_bad_version_is_rejected_and_the_old_one_serves(toys, base, damage):
     with running_server(base) as running:
         connection = running.connect()
         shutil.copytree(toys / "2", base / "incoming")
@@ -130,7 +130,7 @@ def test_a_bad_version_is_refused_and_the_old_one_serves(toys, base, damage):
         assert states(connection)[1] == "AVAILABLE"
 
 
-def test_a_bad_version_without_checksums_is_refused_too(toys, base):
+def test_a_bad_version_without_checksums_is_rejected_too(toys, base):
     publish(toys, base)
     (base / "2" / "model.json").unlink()
     flip_bit(base / "2" / "variables" / "variables.data-00000-of-00001")
@@ -183,7 +183,7 @@ def test_one_version_instead_of_the_folder_of_all(toys):
         pass
 
 
-def test_a_failing_warm_up_refuses_the_version(toys, base):
+def test_a_failing_warm_up_rejects_the_version(toys, base):
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
 

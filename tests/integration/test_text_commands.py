@@ -126,7 +126,7 @@ def test_search_flags_reach_the_search(workdir, tmp_path):
     assert translated(tmp_path, "\n".join(texts).encode(), *words).decode().splitlines() == greedy(texts)
 
 
-def test_chunks_of_no_lines_are_refused(workdir, capsys):
+def test_chunks_of_no_lines_are_rejected(workdir, capsys):
     assert main(["translate", "--workdir", str(workdir.path), "--chunk-lines", "0"]) == 1
     assert "--chunk-lines must be at least 1, not 0" in " ".join(capsys.readouterr().err.split())
 
@@ -188,7 +188,7 @@ def test_an_evaluation_is_kept_and_can_be_repeated(workdir, files, capsys, monke
     assert capsys.readouterr().out.splitlines() == report.splitlines()[:3]
 
 
-def test_a_directory_with_other_files_is_refused_before_translating(workdir, files, tmp_path, capsys, monkeypatch):
+def test_a_directory_with_other_files_is_rejected_before_translating(workdir, files, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Translator, "best", lambda *_: pytest.fail("It was translated."))
     (tmp_path / "mine.txt").write_text("mine")
     words = ["evaluate", "--workdir", str(workdir.path), "--source", files[0], "--reference", files[1]]
@@ -238,7 +238,7 @@ def test_records_of_other_settings_have_other_names(workdir, monkeypatch):
         assert recorded(workdir, monkeypatch, *words).name == name
 
 
-def test_hypotheses_are_scored_without_a_model_and_flags_that_would_do_nothing_are_refused(files, tmp_path, capsys):
+def test_hypotheses_are_scored_without_a_model_and_flags_that_would_do_nothing_are_rejected(files, tmp_path, capsys):
     words = ["evaluate", "--hypotheses", files[0], "--reference", files[1]]
     assert main([*words, "--bootstrap", "0"]) == 0
     assert capsys.readouterr().out.startswith("sacreBLEU ")
@@ -282,7 +282,7 @@ def test_score_of_a_table(workdir, translator, tmp_path, capsys, caplog):
     assert "Line 2 of the table has no tab" in capsys.readouterr().err
 
 
-def test_files_of_different_length_are_refused_with_both_counts(workdir, files, tmp_path, capsys):
+def test_files_of_different_length_are_rejected_with_both_counts(workdir, files, tmp_path, capsys):
     short = tmp_path / "short.txt"
     short.write_text("one\n")
     for words in (["evaluate", "--reference"], ["score", "--target"]):

@@ -126,7 +126,7 @@ def test_sigterm_saves_and_the_exit_code_says_so(data, undisturbed, tmp_path):
     process.send_signal(signal.SIGTERM)
     _, messages = process.communicate(timeout=120)
     assert process.returncode == 75, messages
-    assert "Interrupted at step" in messages and "The same command goes on from here." in messages
+    assert "Interrupted at step" in messages and "The same command resumes from here." in messages
     last = checkpoints.latest_intact(tmp_path / "run" / "checkpoints")
     # Beyond the end of the undisturbed run the two cannot be compared; a fast machine may have got there.
     if checkpoints.read_info(last)["step"] < 24:
@@ -159,7 +159,7 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(data, undisturb
     with open(newest / checkpoints.TRAINING, "r+b") as stream:
         stream.truncate(100)
     assert train(data, tmp_path / "run", toy_config()).step == 24
-    assert "training.safetensors is damaged" in caplog.text and "Going on from" in caplog.text
+    assert "training.safetensors is damaged" in caplog.text and "Resuming from" in caplog.text
     check_same_end(tmp_path / "run", undisturbed)
 
 
@@ -201,13 +201,13 @@ def test_packed_batches_train_too(data, tmp_path):
     assert result.step == 10 and result.best_perplexity < 1000
 
 
-def test_a_second_job_in_the_directory_is_refused(data, undisturbed, capsys):
+def test_a_second_job_in_the_directory_is_rejected(data, undisturbed, capsys):
     with RunLock(undisturbed.path):
         assert main(train_command(data, undisturbed.path)[3:]) == 1
     assert "is in use: process" in capsys.readouterr().err
 
 
-def test_a_changed_configuration_and_vocabulary_are_refused_by_field(data, undisturbed, tmp_path):
+def test_a_changed_configuration_and_vocabulary_are_rejected_by_field(data, undisturbed, tmp_path):
     with pytest.raises(ChangedRunError, match=r"model.num_layers was 1, is 2"):
         train(data, undisturbed.path, toy_config("model.num_layers=2"))
     other = toy_data(tmp_path, vocabulary=140)
@@ -238,13 +238,13 @@ def test_a_worker_that_is_lost_before_the_first_step_is_watched_for_and_named(da
 
     def unreachable(_run):
         assert within
-        raise tf.errors.UnavailableError(None, None, "connection refused")
+        raise tf.errors.UnavailableError(None, None, "connection rejected")
 
     monkeypatch.setattr(run, "worker_of", lambda _: Worker(0, 2))
     monkeypatch.setattr(run, "WorkerWatch", Watch)
     monkeypatch.setattr(run._Run, "_new_state", unreachable)
     assert main(train_command(data, tmp_path / "run")[3:]) == LOST_WORKER
-    assert "A worker was lost (connection refused)" in capsys.readouterr().err
+    assert "A worker was lost (connection rejected)" in capsys.readouterr().err
 
 
 def test_a_worker_keeps_the_configuration_it_was_given_while_the_chief_writes_it(data, undisturbed, tmp_path):

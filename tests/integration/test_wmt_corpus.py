@@ -177,7 +177,7 @@ def test_a_damaged_file_is_named(tmp_path, mirror, register):
         list(corpus.splits["train"])
 
 
-def test_a_corpus_prepared_in_another_format_is_refused(tmp_path, mirror, register):
+def test_a_corpus_prepared_in_another_format_is_rejected(tmp_path, mirror, register):
     import tensorflow_datasets as tfds
 
     mirror.files = wmt14("de")
@@ -395,12 +395,12 @@ def test_an_archive_without_the_expected_files_is_an_error(tmp_path, mirror, reg
         ("mnist/3.0.1", "3.0.1"),
     ],
 )
-def test_unknown_names_are_refused(tmp_path, name, expected):
+def test_unknown_names_are_rejected(tmp_path, name, expected):
     with pytest.raises(CorpusError, match=expected):
         open_tfds_corpus(name, data_dir=tmp_path)
 
 
-def test_a_language_that_the_pair_lacks_is_refused_before_any_download(tmp_path, mirror):
+def test_a_language_that_the_pair_lacks_is_rejected_before_any_download(tmp_path, mirror):
     with pytest.raises(CorpusError, match="languages de and en"):
         open_wmt(tmp_path, source_language="en", target_language="fr")
     assert mirror.requests == []

@@ -26,7 +26,7 @@ VARIANTS = {
     "swish": {"activation": "swish"},
     "learned positions": {"positions": "learned"},
     "t2t positions": {"positions": "t2t"},
-    "marian": {"positions": "marian", "output_bias": True, "start_id": 0},
+    "marian": {"positions": "marian", "output_bias": True, "bos_id": 0},
     "no bias": {"attention_bias": False},
     "untied": {"tied_embeddings": "none", "target_vocab_size": 29},
     "target tied": {"tied_embeddings": "target", "target_vocab_size": 29, "scale_embeddings": False},
@@ -54,7 +54,7 @@ def test_cached_is_uncached(variant):
     memory, mask = model.encode(tf.constant(source)), tf.constant(source != 0)
     decoder = DecoderStep(model, BEAMS)
     state = decoder.start(memory, mask)
-    texts = np.full((2, BEAMS, 1), model.config.start_id)
+    texts = np.full((2, BEAMS, 1), model.config.bos_id)
     ancestors = np.zeros((2, BEAMS, 0), int)
     for index in range(LENGTH):
         if index in (0, 4):  # grows while it holds something

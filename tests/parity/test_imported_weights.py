@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
-from foreign_toys import huggingface_toy, marian_toy
+from external_toys import huggingface_toy, marian_toy
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
 from tf_transformer.export._ctranslate2 import export_ctranslate2
@@ -66,8 +66,8 @@ def test_rounded_weights_are_as_near_as_their_format(kind, tmp_path):
 
 
 @pytest.mark.parametrize("toy", [huggingface_toy, marian_toy])
-def test_foreign_weights_become_ours(toy, tmp_path):
-    toy = toy(tmp_path / "foreign")
+def test_external_weights_become_ours(toy, tmp_path):
+    toy = toy(tmp_path / "external")
     imported = import_model(toy.folder, tmp_path / "run")
     assert dataclasses.replace(imported.config.model, dropout=0.1) == toy.model.config
     check_equal(load_model_tensors(imported.checkpoint()), model_tensors(toy.model))
@@ -79,15 +79,15 @@ def test_foreign_weights_become_ours(toy, tmp_path):
 
 @pytest.mark.parametrize("shared", ["model.shared/model.shared/embeddings", "tf_marian_mt_model/model.shared/weight"])
 def test_an_h5_file_gives_what_safetensors_does(shared, tmp_path):
-    toy = huggingface_toy(tmp_path / "foreign")
+    toy = huggingface_toy(tmp_path / "external")
     write_h5(toy.folder, shared)
     imported = import_model(toy.folder, tmp_path / "run")
     assert imported.config.model.positions == "marian"
     check_equal(load_model_tensors(imported.checkpoint()), model_tensors(toy.model))
 
 
-def test_an_h5_file_without_its_bias_is_refused(tmp_path):
-    toy = huggingface_toy(tmp_path / "foreign")
+def test_an_h5_file_without_its_bias_is_rejected(tmp_path):
+    toy = huggingface_toy(tmp_path / "external")
     write_h5(toy.folder)
     with h5py.File(toy.folder / "tf_model.h5", "a") as file:
         del file["final_logits_bias"]
@@ -123,7 +123,7 @@ def h5_name(name):
 
 
 def test_marians_gelu_is_computed_exactly_with_swish(tmp_path):
-    toy = marian_toy(tmp_path / "foreign", transformer_ffn_activation="gelu")
+    toy = marian_toy(tmp_path / "external", transformer_ffn_activation="gelu")
     imported = import_model(toy.folder, tmp_path / "run")
     assert imported.config.model.activation == "swish"
     name = "decoder/layer_2/feed_forward"

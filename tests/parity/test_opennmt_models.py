@@ -64,7 +64,7 @@ def test_translations_and_scores_agree(opennmt, workdir, beam_size):
 
 
 def test_the_source_has_no_end_and_the_target_has(workdir):
-    assert json.loads((workdir.path / "source.ids.json").read_text())["adds_end"] is False
+    assert json.loads((workdir.path / "source.ids.json").read_text())["add_eos"] is False
     assert workdir.tokenizers.source.encode("the dog") == workdir.tokenizers.target.encode("the dog")[:-1]
 
 

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from foreign_toys import END, PAD, START, UNKNOWN, ForeignToy, huggingface_toy
+from external_toys import BOS, EOS, PAD, UNKNOWN, ExternalToy, huggingface_toy
 from toy_workdir import toy_sentences, toy_tokenizers
 
 from tf_transformer.decoding._translator import Translator
@@ -28,20 +28,20 @@ class Reference:
     ids: ours of their rows. rows: theirs of our ids.
     """
 
-    def __init__(self, toy: ForeignToy, scaled: bool):
+    def __init__(self, toy: ExternalToy, scaled: bool):
         (toy.folder / "model.safetensors").unlink()
         config = json.loads((toy.folder / "config.json").read_text())
         (toy.folder / "config.json").write_text(json.dumps(config | {"scale_embedding": scaled}))
         self.folder = toy.folder
-        self.ids = np.array([END, UNKNOWN, *range(4, len(toy.pieces)), PAD])
+        self.ids = np.array([EOS, UNKNOWN, *range(4, len(toy.pieces)), PAD])
         rows = np.argsort(self.ids)
-        self.rows = np.insert(rows, START, rows[PAD])
+        self.rows = np.insert(rows, BOS, rows[PAD])
         encoded = toy_tokenizers().source.encode_batch(TEXTS)
         self.source = np.full((len(TEXTS), max(map(len, encoded))), PAD)
         for row, each in zip(self.source, encoded):
             row[: len(each)] = each
         self.target = np.random.default_rng(5).integers(4, len(toy.pieces), (len(TEXTS), 9))
-        self.target[:, 0] = START
+        self.target[:, 0] = BOS
         given = {"source": self.rows[self.source], "source_mask": (self.source != PAD) * 1}
         np.savez(toy.folder / "ids.npz", target=self.rows[self.target], **given)
         command = [PYTHON, str(REFERENCE), str(toy.folder)]
@@ -52,7 +52,7 @@ class Reference:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["scaled", "unscaled"])
 def reference(request, tmp_path_factory):
-    return Reference(huggingface_toy(tmp_path_factory.mktemp("toy") / "foreign"), request.param)
+    return Reference(huggingface_toy(tmp_path_factory.mktemp("toy") / "external"), request.param)
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_it_finds_the_same_translations(reference, name, beam, tmp_path):
     """
     workdir = import_model(reference.folder, tmp_path / "run")
     found = Translator.from_workdir(workdir.path, beam_size=beam, alpha=0.0, min_length=7)(TEXTS)
-    end = reference.rows[END]
+    end = reference.rows[EOS]
     pairs = [(text, row[1:]) for text, row in zip(found, reference.outputs[name]) if (row[1:] == end).any()]
     expected = [workdir.tokenizers.target.decode(reference.ids[row]) for _, row in pairs]
     assert len(pairs) >= 10 and len(set(expected)) >= 5  # few would prove little

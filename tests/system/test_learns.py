@@ -10,7 +10,7 @@ from training_toys import ToyTraining
 pytestmark = pytest.mark.slow
 
 WORDS, LENGTH, ROWS = 17, 11, 64
-START, END, FIRST = 2, 3, 4
+BOS, EOS, FIRST = 2, 3, 4
 MODEL = {
     "vocab_size": FIRST + WORDS, "num_layers": 2, "model_dim": 64, "feed_forward_dim": 128, "num_heads": 4,
     "key_dim": 16, "value_dim": 16,
@@ -25,15 +25,15 @@ def sequences(random, rows: int, backwards: bool) -> dict[str, np.ndarray]:
     for row in range(rows):
         words = random.integers(FIRST, FIRST + WORDS, random.integers(1, LENGTH + 1))
         written = words[::-1] if backwards else words
-        source[row, : len(words) + 1] = [*words, END]
-        target[row, : len(words) + 1] = [START, *written]
-        labels[row, : len(words) + 1] = [*written, END]
+        source[row, : len(words) + 1] = [*words, EOS]
+        target[row, : len(words) + 1] = [BOS, *written]
+        labels[row, : len(words) + 1] = [*written, EOS]
     return {"source": source, "target": target, "labels": labels}
 
 
 def written(model, source: np.ndarray) -> np.ndarray:
     """What the model writes, word by word, the likeliest each time."""
-    target = np.full((len(source), 1), START, np.int32)
+    target = np.full((len(source), 1), BOS, np.int32)
     call = tf.function(lambda source, target: model({"source": source, "target": target}), reduce_retracing=True)
     for _ in range(LENGTH + 1):
         logits = call(tf.constant(source), tf.constant(target))

@@ -30,8 +30,8 @@ def test_configurations_are_frozen():
         (ModelConfig, {"norm": "both"}, r"model\.norm must be 'post' or 'pre', not 'both'"),
         (ModelConfig, {"model_dim": 7}, r"model\.model_dim must be even \(sines and cosines\), not 7"),
         (ModelConfig, {"vocab_size": 3}, r"model\.vocab_size must be at least 4"),
-        (ModelConfig, {"end_id": 2}, r"model\.end_id must be an id of its own, not 2"),
-        (ModelConfig, {"start_id": 40000}, r"model\.start_id must be an id of the vocabulary, 0 to 36999, not 40000"),
+        (ModelConfig, {"eos_id": 2}, r"model\.eos_id must be an id of its own, not 2"),
+        (ModelConfig, {"bos_id": 40000}, r"model\.bos_id must be an id of the vocabulary, 0 to 36999, not 40000"),
         (ModelConfig, {"target_vocab_size": 9}, r"model\.tied_embeddings must be 'target' or 'none' where"),
         (TrainingConfig, {"max_steps": 0}, r"training\.max_steps must be at least 1, not 0"),
         (TrainingConfig, {"ema_decay": 1.0}, r"training\.ema_decay must be None or between 0 and 1"),
@@ -40,12 +40,12 @@ def test_configurations_are_frozen():
         (DecodingConfig, {"top_p": 0.0}, r"decoding\.top_p must be above 0 and at most 1, not 0\.0"),
     ],
 )
-def test_impossible_values_are_refused_by_name(section, values, message):
+def test_impossible_values_are_rejected_by_name(section, values, message):
     with pytest.raises(ConfigError, match=message):
         section(**values)
 
 
-def test_unknown_keys_are_refused_by_name():
+def test_unknown_keys_are_rejected_by_name():
     with pytest.raises(ConfigError, match=r"training\.learning_rate does not exist\. Fields: batch_tokens, "):
         TrainingConfig.from_dict({"learning_rate": 0.1})
     with pytest.raises(ConfigError, match=r"config\.optimiser does not exist"):
@@ -84,7 +84,7 @@ def test_overrides_are_typed():
         ("model.dropout=2", r"model\.dropout must be at least 0 and below 1"),
     ],
 )
-def test_wrong_overrides_are_refused(setting, message):
+def test_wrong_overrides_are_rejected(setting, message):
     with pytest.raises(ConfigError, match=message):
         Config().override([setting])
 

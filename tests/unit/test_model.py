@@ -67,7 +67,7 @@ def test_dropout_acts_in_training_only():
     assert np.abs(model(INPUTS, training=True) - model(INPUTS)).max() > 1e-2
 
 
-def test_wrong_inputs_are_refused():
+def test_wrong_inputs_are_rejected():
     model = Transformer(ModelConfig(**SIZES))
     with pytest.raises(ValueError, match=r"called with .* got \['source'\]"):
         model({"source": INPUTS["source"]})

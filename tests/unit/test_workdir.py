@@ -59,7 +59,7 @@ def test_auto_passes_over_a_damaged_one_with_a_warning(workdir, caplog):
     assert "best/model.safetensors is damaged" in caplog.text
 
 
-def test_a_damaged_one_that_was_asked_for_is_refused(workdir):
+def test_a_damaged_one_that_was_asked_for_is_rejected(workdir):
     (workdir.checkpoints / "step-00000007" / checkpoints.MODEL).write_bytes(b"")
     with pytest.raises(CheckpointError, match="is damaged"):
         workdir.checkpoint("step-00000007")
@@ -82,7 +82,7 @@ def test_a_name_is_looked_for_in_the_work_directory_first(workdir, tmp_path, mon
     assert workdir.checkpoint("elsewhere").resolve() == tmp_path / "elsewhere"
 
 
-def test_a_directory_without_a_configuration_is_refused(tmp_path):
+def test_a_directory_without_a_configuration_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"is not a work directory: it has no config.json"):
         Workdir(tmp_path)
 
@@ -112,7 +112,7 @@ def test_two_models_in_one_process_have_the_same_names_and_weights(workdir, capl
     assert f"Loading the weights of {workdir.checkpoints / 'step-00000007'}." in caplog.text
 
 
-def test_weights_of_another_model_are_refused_by_name(workdir):
+def test_weights_of_another_model_are_rejected_by_name(workdir):
     config = json.loads((workdir.path / "config.json").read_text())
     config["model"]["num_layers"] += 1
     (workdir.path / "config.json").write_text(json.dumps(config))

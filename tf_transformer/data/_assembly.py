@@ -14,7 +14,7 @@ IdPair = tuple[np.ndarray, np.ndarray]
 
 
 class Examples(Protocol):
-    """Numbered pairs (source ids, target ids), each side ending in END.
+    """Numbered pairs (source ids, target ids), each side ending in EOS.
 
     Attributes:
         lengths: of source and target, [N, 2] int32.
@@ -89,8 +89,8 @@ def assemble(
 ) -> Batch:
     """One worker's rows of a batch, as int32 arrays.
 
-    `source` (R, S); `target` (R, T), the decoder's input, each example beginning with START; `labels` (R, T), each
-    ending in END, where padding means no loss. Packed batches also have `source_segments`, `target_segments` (from 1;
+    `source` (R, S); `target` (R, T), the decoder's input, each example beginning with BOS; `labels` (R, T), each
+    ending in EOS, where padding means no loss. Packed batches also have `source_segments`, `target_segments` (from 1;
     0 is padding), `source_positions` and `target_positions` (from 0 in each segment).
     """
     rows = -(-plan.shape.rows // num_shards)

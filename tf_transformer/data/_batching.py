@@ -28,7 +28,7 @@ class BatchOptions:
 
     Attributes:
         batch_tokens: places of a global batch on its longer side, padding included; the paper's is 25,000.
-        max_length: pairs with a longer side, in tokens with END, are left out.
+        max_length: pairs with a longer side, in tokens with EOS, are left out.
         batching: `bucket`, one pair a row, or `pack`, as many as fit.
         max_shapes: of `bucket`, how many static shapes at most; `pack` has one.
         prefetch: batches that a thread makes ahead; 0 for none.

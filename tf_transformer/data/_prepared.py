@@ -65,7 +65,7 @@ class PreparedDataset:
     @functools.cached_property
     def special_ids(self) -> SpecialIds:
         source, target = self.tokenizers.source, self.tokenizers.target
-        return SpecialIds(source.pad_id, target.pad_id, target.start_id)
+        return SpecialIds(source.pad_id, target.pad_id, target.bos_id)
 
     @functools.cached_property
     def examples(self) -> ShardedExamples:

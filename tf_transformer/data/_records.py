@@ -1,6 +1,6 @@
 """Records of ids: TFRecord shards that are written once and read at random.
 
-A record is the source's ids and then the target's, each ending in END, as little-endian integers. The framing is
+A record is the source's ids and then the target's, each ending in EOS, as little-endian integers. The framing is
 TensorFlow's (length, checksum, bytes, checksum), so `tf.data.TFRecordDataset` reads the shards too. Beside each shard
 lies an array of lengths, from which the place of every record follows: an epoch is planned without reading one.
 """

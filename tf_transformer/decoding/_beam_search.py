@@ -36,7 +36,7 @@ def beam_search(
 ) -> Hypotheses:
     """The K best outputs that a beam of K finds for each row.
 
-    At each step the best 2K continuations are looked at. Those of the first K that end in END are finished and
+    At each step the best 2K continuations are looked at. Those of the first K that end in EOS are finished and
     compete by score for K places; the best K of the others stay alive. A row stops when the best that any living
     hypothesis can still score (log-probabilities only fall, the penalty divides by no more than at the longest
     length) does not beat the finished ones asked for. Ties go to the earlier beam and the lower id.
@@ -45,7 +45,7 @@ def beam_search(
         step_fn: (Step, state) -> StepResult.
         state: a structure of tensors whose first axis is the batch.
         start_ids: (B,) int32, the decoder's first input.
-        max_lengths: (B,) int32, END counted. A row with 0 is not searched at all.
+        max_lengths: (B,) int32, EOS counted. A row with 0 is not searched at all.
         grow: (state, capacity) -> state with room for so many steps; called before each block of steps.
         prefix, prefix_lengths: (B, P) and (B,) int32, ids that the output must begin with.
         source_length: scalar int32, S of `StepResult.attention`; needed with a coverage penalty.
@@ -66,7 +66,7 @@ def beam_search(
 
 
 def _first_rows(start_ids, max_lengths, options, prefix, prefix_lengths, source_length) -> Rows:
-    """One living hypothesis a row, START; the other beams are dead until it has children."""
+    """One living hypothesis a row, BOS; the other beams are dead until it has children."""
     batch, beams = tf.shape(start_ids)[0], options.beam_size
     alive = tf.where(tf.range(beams) == 0, 0.0, DEAD)
     dead = tf.fill([batch, beams], DEAD)
@@ -125,14 +125,14 @@ def _best(log_probs, ids, options):
 
 
 def _finish(values, histories, log_probs, parents, tokens, here, index, options):
-    """Lets those of the best K that end in END compete with what has finished before."""
+    """Lets those of the best K that end in EOS compete with what has finished before."""
     beams = options.beam_size
     log_probs, parents, tokens = log_probs[:, :beams], parents[:, :beams], tokens[:, :beams]
     scores = log_probs / length_penalty(index + 1, options.alpha)
     if options.coverage_penalty:
         penalties = coverage_penalty(values["coverage"], options.coverage_penalty)
         scores += tf.gather(penalties, parents, batch_dims=1)
-    scores = tf.where((tokens == options.end_id) & (log_probs > DEAD / 2), scores, DEAD)
+    scores = tf.where((tokens == options.eos_id) & (log_probs > DEAD / 2), scores, DEAD)
     scores = tf.concat([values["finished_scores"], scores], axis=1)
     values["finished_scores"], kept = tf.math.top_k(scores, beams)
 
@@ -142,14 +142,14 @@ def _finish(values, histories, log_probs, parents, tokens, here, index, options)
     values["finished_log_probs"] = keep(values["finished_log_probs"], log_probs)
     lengths = tf.fill(tf.shape(tokens), index + 1)
     values["finished_lengths"] = keep(values["finished_lengths"], lengths)
-    ids = tf.where(here, options.end_id, tf.gather(histories["ids"], parents, batch_dims=1))
+    ids = tf.where(here, options.eos_id, tf.gather(histories["ids"], parents, batch_dims=1))
     histories["finished_ids"] = keep(histories["finished_ids"], ids)
 
 
 def _continue(values, histories, log_probs, parents, tokens, here, index, options):
     """Keeps the best K continuations that do not end alive."""
-    living = tf.where(tokens == options.end_id, 2 * DEAD, log_probs)
-    order = tf.argsort(tf.cast(tokens == options.end_id, tf.int32), axis=1, stable=True)[:, : options.beam_size]
+    living = tf.where(tokens == options.eos_id, 2 * DEAD, log_probs)
+    order = tf.argsort(tf.cast(tokens == options.eos_id, tf.int32), axis=1, stable=True)[:, : options.beam_size]
     parents = tf.gather(parents, order, batch_dims=1)
     values["log_probs"] = tf.maximum(tf.gather(living, order, batch_dims=1), DEAD)
     values["tokens"] = tf.gather(tokens, order, batch_dims=1)

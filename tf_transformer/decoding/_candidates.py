@@ -71,11 +71,11 @@ def spare_candidates(options: SearchOptions) -> int:
 
 
 def forbid(values, ids, index, options: SearchOptions):
-    """Candidates without forbidden ids, and without END before the minimum length: (B, K, M) twice -> (B, K, M)."""
+    """Candidates without forbidden ids, and without EOS before the minimum length: (B, K, M) twice -> (B, K, M)."""
     for forbidden in options.forbidden_ids:
         values = tf.where(ids == forbidden, DEAD, values)
     if options.min_length:
-        values = tf.where((ids == options.end_id) & (index < options.min_length), DEAD, values)
+        values = tf.where((ids == options.eos_id) & (index < options.min_length), DEAD, values)
     return values
 
 

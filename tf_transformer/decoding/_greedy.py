@@ -19,7 +19,7 @@ from tf_transformer.decoding._options import (
 
 
 def follow_paths(step_fn, state, rows: Rows, choose, options: SearchOptions, grow) -> Hypotheses:
-    """The paths that `choose` takes from `first_paths`, each until END or its longest length.
+    """The paths that `choose` takes from `first_paths`, each until EOS or its longest length.
 
     choose: (logits (B, K, V), index, values, history (B, K, C)) -> log-probability and id of the next step,
         (B, K) each; a log-probability of DEAD ends the path with nothing.
@@ -65,7 +65,7 @@ def _advance(step_fn, index, rows, state, choose, options):
     grows = open_before & possible
     values["log_probs"] = tf.where(grows, values["log_probs"] + log_probs, values["log_probs"])
     values["lengths"] = tf.where(grows, index + 1, tf.where(open_before, 0, values["lengths"]))
-    values["ended"] |= grows & (tokens == options.end_id)
+    values["ended"] |= grows & (tokens == options.eos_id)
     values["tokens"] = tokens
     if options.coverage_penalty:
         values["coverage"] += tf.where(grows[..., None], result.attention, 0.0)

@@ -24,9 +24,9 @@ DEAD = -1e9
 class Step(NamedTuple):
     """What a step function is told.
 
-    tokens: (B, K) int32, the last id of each beam. In the first step of a beam search there is one beam, START; K is
+    tokens: (B, K) int32, the last id of each beam. In the first step of a beam search there is one beam, BOS; K is
         never known when the graph is built.
-    index: scalar int32, the position these ids have in the decoder's input; 0 is START's.
+    index: scalar int32, the position these ids have in the decoder's input; 0 is BOS's.
     ancestors: (B, K, C) int32. Beam k continues what slot `ancestors[b, k, t]` held at position t. Entries behind
         `index` mean nothing. C grows while the search runs.
     """
@@ -60,15 +60,15 @@ class SearchOptions:
 
     beam_size: K, the number of hypotheses kept alive.
     n_best: how many of the K results must be what the search would find if it never stopped early; None: all.
-    alpha: of the length penalty ((5 + length) / 6) ** alpha; the length counts END.
-    min_length: ids before END, at the least.
+    alpha: of the length penalty ((5 + length) / 6) ** alpha; the length counts EOS.
+    min_length: ids before EOS, at the least.
     no_repeat_ngram: no run of so many ids occurs twice; 0: any may.
     coverage_penalty: beta of Wu et al. (2016), equation 14; 0: none.
     diversity: taken off a candidate for each better one with the same parent (Li et al. 2016); 0: none.
     forbidden_ids: ids that are never produced.
     """
 
-    end_id: int
+    eos_id: int
     pad_id: int = 0
     beam_size: int = 4
     n_best: int | None = None
@@ -94,8 +94,8 @@ class SearchOptions:
             raise ValueError(
                 f"n_best must be from 1 to beam_size = {self.beam_size}, not {self.n_best}; lower it or widen the beam."
             )
-        if self.end_id in self.forbidden_ids:
-            raise ValueError(f"forbidden_ids {self.forbidden_ids} must not hold end_id = {self.end_id}; take it out.")
+        if self.eos_id in self.forbidden_ids:
+            raise ValueError(f"forbidden_ids {self.forbidden_ids} must not hold eos_id = {self.eos_id}; take it out.")
 
     @property
     def wanted(self) -> int:
@@ -105,11 +105,11 @@ class SearchOptions:
 class Hypotheses(NamedTuple):
     """The results of a search, the best first.
 
-    ids: (B, K, L) int32; END is there if the hypothesis is finished; padding follows.
-    lengths: (B, K) int32, END counted. 0 where fewer than K hypotheses exist.
+    ids: (B, K, L) int32; EOS is there if the hypothesis is finished; padding follows.
+    lengths: (B, K) int32, EOS counted. 0 where fewer than K hypotheses exist.
     scores: (B, K) float32, what they are ranked by: log-probability by length penalty, plus coverage penalty.
     log_probs: (B, K) float32, the sums of the ids' log-probabilities under the model.
-    finished: (B, K) bool, whether END came before the longest length. These rank before those that were cut.
+    finished: (B, K) bool, whether EOS came before the longest length. These rank before those that were cut.
     """
 
     ids: tf.Tensor

@@ -22,10 +22,10 @@ pieces have at most 16 characters: text this long is over the limit in tokens to
 class Ids(NamedTuple):
     """Tokenized text.
 
-    ids: (N, S) int32, each row ending in END (if the tokenizer adds it), padding behind it.
-    lengths: (N,) int32, END counted.
+    ids: (N, S) int32, each row ending in EOS (if the tokenizer adds it), padding behind it.
+    lengths: (N,) int32, EOS counted.
     truncated: (N,) bool, whether something was cut off.
-    empty: (N,) bool, whether there is nothing but END.
+    empty: (N,) bool, whether there is nothing but EOS.
     """
 
     ids: tf.Tensor
@@ -35,27 +35,27 @@ class Ids(NamedTuple):
 
 
 def text_to_ids(text, tokenizer, limit: int) -> Ids:
-    """At most `limit` ids a row, the last of them END (if the tokenizer adds it): text [N] string -> (N, S), S > 0."""
+    """At most `limit` ids a row, the last of them EOS (if the tokenizer adds it): text [N] string -> (N, S), S > 0."""
     text = tf.strings.strip(tf.ensure_shape(text, [None]))
     most = limit * BYTES_PER_TOKEN
     ragged = tokenizer.tokenize(tf.strings.substr(text, 0, most))
     lengths = tf.cast(ragged.row_lengths(), tf.int32)
     over = lengths > limit
     ids = ragged[:, :limit].to_tensor(default_value=tokenizer.pad_id)
-    if tokenizer.adds_end:
+    if tokenizer.add_eos:
         last = tf.range(tf.shape(ids)[1]) == limit - 1
-        ids = tf.where(over[:, None] & last, tokenizer.end_id, ids)
+        ids = tf.where(over[:, None] & last, tokenizer.eos_id, ids)
     else:
         nothing = tf.cast(tf.shape(ids)[1] == 0, tf.int32)  # attention needs a position to look at
         ids = tf.pad(ids, [[0, 0], [0, nothing]], constant_values=tokenizer.pad_id)
     cut = over | (tf.strings.length(text) > most)
-    return Ids(ids, tf.minimum(lengths, limit), cut, lengths <= int(tokenizer.adds_end))
+    return Ids(ids, tf.minimum(lengths, limit), cut, lengths <= int(tokenizer.add_eos))
 
 
 def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
-    """Refuses tokenizers whose ids are not the model's."""
-    source = {"vocab_size": config.vocab_size, "pad_id": config.pad_id, "end_id": config.end_id}
-    target = source | {"vocab_size": config.decoder_vocab_size, "start_id": config.start_id, "adds_end": True}
+    """Rejects tokenizers whose ids are not the model's."""
+    source = {"vocab_size": config.vocab_size, "pad_id": config.pad_id, "eos_id": config.eos_id}
+    target = source | {"vocab_size": config.decoder_vocab_size, "bos_id": config.bos_id, "add_eos": True}
     for side, expected in (("source", source), ("target", target)):
         for name, value in expected.items():
             found = getattr(getattr(tokenizers, side), name)
@@ -88,7 +88,7 @@ def _search(model, rows, options, sampling) -> Hypotheses:
     decoder = DecoderStep(model, options.beam_size, with_attention=options.coverage_penalty > 0)
     source, lengths = rows["source"], rows["max_lengths"]
     state = decoder.start(model.encode(source), padding_mask(source, model.config.pad_id))
-    start = tf.fill(tf.shape(lengths), model.config.start_id)
+    start = tf.fill(tf.shape(lengths), model.config.bos_id)
     arguments = {name: rows[name] for name in ("prefix", "prefix_lengths") if name in rows}
     arguments |= {"grow": decoder.grow, "source_length": tf.shape(source)[1]}
     if sampling is None:
@@ -104,7 +104,7 @@ def score_ids(model: Transformer, source, target, target_lengths):
     """The sum of the log-probabilities of each row's ids, some rows at a time.
 
     Args:
-        source: (B, S) int32, ending in END, padded.
+        source: (B, S) int32, ending in EOS, padded.
         target: (B, T) int32, of which the first `target_lengths` (B,) count.
 
     Returns:
@@ -121,7 +121,7 @@ def score_ids(model: Transformer, source, target, target_lengths):
 
 
 def _score_rows(model, source, target, target_lengths):
-    start = tf.fill([tf.shape(target)[0], 1], model.config.start_id)
+    start = tf.fill([tf.shape(target)[0], 1], model.config.bos_id)
     inputs = tf.concat([start, target[:, :-1]], axis=1)
     mask = padding_mask(source, model.config.pad_id)
     hidden = tf.cast(model.decode_hidden(inputs, model.encode(source), mask), tf.float32)

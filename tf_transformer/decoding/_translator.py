@@ -34,7 +34,7 @@ class PairScore(NamedTuple):
     """What a model says of one target given its source.
 
     log_prob: the natural logarithm of its probability.
-    tokens: how many it has, END counted.
+    tokens: how many it has, EOS counted.
     truncated: whether source or target was too long and cut; None where the model does not tell, as an export.
     """
 
@@ -128,7 +128,7 @@ class Translator(tf.Module):
         return self._rows("nbest", to_translations, texts=texts, **_given(prefixes=prefixes))
 
     def scores(self, sources: Iterable[str | bytes], targets: Iterable[str | bytes]) -> list[tuple[float, int]]:
-        """The log-probability of each target given its source, and the number of its tokens, END counted.
+        """The log-probability of each target given its source, and the number of its tokens, EOS counted.
 
         It is computed in the model's own precision; a search is in float32 whatever that is.
         """
@@ -164,7 +164,7 @@ class Translator(tf.Module):
         return {"translations": texts, "scores": scores, "truncated": _truncated(source, forced)}
 
     def score(self, source, target):
-        """[N] string twice -> {"score": [N] float32, "tokens": [N] int32}: log-probability and length with END."""
+        """[N] string twice -> {"score": [N] float32, "tokens": [N] int32}: log-probability and length with EOS."""
         found = self._score(source, target)
         return {name: found[name] for name in ("score", "tokens")}
 
@@ -177,7 +177,7 @@ class Translator(tf.Module):
         source = self._read(text)
         found = self._search(source, text, n_best=1)
         target = found.ids[:, 0]
-        start = tf.fill([tf.shape(target)[0], 1], self.model.config.start_id)
+        start = tf.fill([tf.shape(target)[0], 1], self.model.config.bos_id)
         inputs = tf.concat([start, target[:, :-1]], axis=1)[:, : tf.shape(target)[1]]
         _, weights = self.model({"source": source.ids, "target": inputs}, training=False, return_attention=True)
         lengths = found.lengths[:, 0]
@@ -208,17 +208,17 @@ class Translator(tf.Module):
         return text_to_ids(text, self.source_tokenizer, self.longest_source)
 
     def _read_prefix(self, prefix) -> Ids | None:
-        """The ids of what each translation begins with; END, the last of them, is not part of it."""
+        """The ids of what each translation begins with; EOS, the last of them, is not part of it."""
         return None if prefix is None else text_to_ids(prefix, self.target_tokenizer, self.longest_target - 1)
 
     @property
     def longest_source(self) -> int:
-        """Tokens of a source, END counted; what is longer is cut."""
+        """Tokens of a source, EOS counted; what is longer is cut."""
         return self._within_positions(self.decoding.max_source_length)
 
     @property
     def longest_target(self) -> int:
-        """Tokens of a translation, END counted."""
+        """Tokens of a translation, EOS counted."""
         return self._within_positions(self.decoding.max_source_length + self.decoding.max_extra_length)
 
     def _within_positions(self, length: int) -> int:
@@ -242,7 +242,7 @@ class Translator(tf.Module):
     def _options(self, n_best) -> SearchOptions:
         config, model = self.decoding, self.model.config
         return SearchOptions(
-            end_id=model.end_id,
+            eos_id=model.eos_id,
             pad_id=model.pad_id,
             beam_size=1 if config.sampling and n_best else config.beam_size,
             n_best=None if config.sampling else n_best,
@@ -251,7 +251,7 @@ class Translator(tf.Module):
             no_repeat_ngram=config.no_repeat_ngram,
             coverage_penalty=config.coverage_penalty,
             diversity=config.diversity,
-            forbidden_ids=tuple(sorted({model.pad_id, model.start_id})),
+            forbidden_ids=tuple(sorted({model.pad_id, model.bos_id})),
         )
 
     def _rows(self, name, rows, **columns) -> list:

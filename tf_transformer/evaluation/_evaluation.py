@@ -23,7 +23,7 @@ class Evaluation:
 
     hypotheses: the translations, one line each.
     scores: of the corpus.
-    log_prob, tokens: of the references under the model, and how many tokens they have, each END counted.
+    log_prob, tokens: of the references under the model, and how many tokens they have, each EOS counted.
     truncated: how many sources were too long and cut.
     seconds: that translating took.
     truncated_pairs: of how many references the perplexity is of a part only, because they or their sources were cut;

@@ -27,7 +27,7 @@ def record_name(*parts: object) -> str:
 
 
 def check_replaceable(directory: str | os.PathLike) -> None:
-    """Refuses a place where there is anything but an older record: writing a record there would delete it."""
+    """Rejects a place where there is anything but an older record: writing a record there would delete it."""
     directory = pathlib.Path(directory)
     if not directory.exists():
         return
@@ -52,7 +52,7 @@ def write_record(
     """Writes a record, in place of an older one of that name; it appears complete.
 
     Args:
-        directory: `WORKDIR/evaluation/<name>`. A directory with other files than a record's is refused.
+        directory: `WORKDIR/evaluation/<name>`. A directory with other files than a record's is rejected.
         config: JSON-able facts about the model and the search.
         commands: that repeat it all, and that score the hypotheses again, as words.
     """

@@ -138,13 +138,13 @@ def _score(name: str, metric, hypotheses: Sequence[str], references: Sequence[st
 
 
 def check_bootstrap(bootstrap: int) -> None:
-    """Refuses a number of resamplings below zero."""
+    """Rejects a number of resamplings below zero."""
     if bootstrap < 0:
         raise ValueError(f"bootstrap, the number of resamplings, must be at least 0, not {bootstrap}; 0 is none.")
 
 
 def check_tokenizer(tokenizer: str | None) -> None:
-    """Refuses a name that is none of sacreBLEU's tokenizers, and one that cannot be had on this machine."""
+    """Rejects a name that is none of sacreBLEU's tokenizers, and one that cannot be had on this machine."""
     known = sacrebleu.metrics.BLEU.TOKENIZERS
     if tokenizer is not None and tokenizer not in known:
         raise ValueError(f"sacreBLEU has no tokenizer {tokenizer!r}; choose one of {', '.join(map(str, known))}.")

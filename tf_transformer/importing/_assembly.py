@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from tf_transformer.config import Config, ConfigError, ModelConfig
-from tf_transformer.importing._external_model import ForeignModel, ImportedModelError, RowOrder, Vocabulary
+from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, RowOrder, Vocabulary
 from tf_transformer.importing._layer_weights import check_tensors
 from tf_transformer.importing._pieces import target_pieces, tokenizer
 from tf_transformer.layers import POSITIONAL_ENCODINGS, sinusoidal_encoding
@@ -59,27 +59,27 @@ class ImportedModel:
     tokenizers: TokenizerPair
 
 
-def assemble(foreign: ForeignModel) -> ImportedModel:
-    """Our model of a foreign one. The same numbers come out of it, at ids in our order."""
-    source_order = _order(foreign.source, foreign.source_table, "source")
-    target_order = _order(foreign.target, foreign.target_table, "target")
-    _check_output(foreign)
-    tables, tied = _tables(foreign, source_order, target_order)
-    bias = target_order.bias(foreign.output_bias)
-    tensors = foreign.layers | tables | ({} if bias is None else {"output_bias": bias})
-    check_tensors(tensors, foreign.format)
+def assemble(external: ExternalModel) -> ImportedModel:
+    """Our model of an external one. The same numbers come out of it, at ids in our order."""
+    source_order = _order(external.source, external.source_table, "source")
+    target_order = _order(external.target, external.target_table, "target")
+    _check_output(external)
+    tables, tied = _tables(external, source_order, target_order)
+    bias = target_order.bias(external.output_bias)
+    tensors = external.layers | tables | ({} if bias is None else {"output_bias": bias})
+    check_tensors(tensors, external.format)
     sizes = len(source_order.rows), len(target_order.rows)
     try:
         model = ModelConfig(
-            **foreign.architecture,
+            **external.architecture,
             vocab_size=sizes[0],
             target_vocab_size=None if sizes[0] == sizes[1] else sizes[1],
             tied_embeddings=tied,
             output_bias=bias is not None,
         )
     except ConfigError as error:
-        raise ImportedModelError(f"{foreign.format}: this model is none that we can build: {error}") from error
-    return ImportedModel(Config("imported", model), tensors, _tokenizers(foreign, source_order, target_order))
+        raise ImportedModelError(f"{external.format}: this model is none that we can build: {error}") from error
+    return ImportedModel(Config("imported", model), tensors, _tokenizers(external, source_order, target_order))
 
 
 def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:
@@ -91,9 +91,9 @@ def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:
     return RowOrder.of(vocabulary, len(table))
 
 
-def _check_output(foreign: ForeignModel) -> None:
-    """Refuses an output layer of another size than the target's vocabulary."""
-    table, output, bias = foreign.target_table, foreign.output_table, foreign.output_bias
+def _check_output(external: ExternalModel) -> None:
+    """Rejects an output layer of another size than the target's vocabulary."""
+    table, output, bias = external.target_table, external.output_table, external.output_bias
     if output.shape != table.shape or (bias is not None and bias.shape != (len(table),)):
         biased = "" if bias is None else f", its bias {bias.shape}"
         raise ImportedModelError(
@@ -102,11 +102,11 @@ def _check_output(foreign: ForeignModel) -> None:
         )
 
 
-def _tables(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrder) -> tuple[dict, str]:
+def _tables(external: ExternalModel, source_order: RowOrder, target_order: RowOrder) -> tuple[dict, str]:
     """The embeddings under our names, equal ones once, and `tied_embeddings`."""
-    source = source_order.table(foreign.source_table)
-    target = target_order.table(foreign.target_table)
-    output = target_order.table(foreign.output_table)
+    source = source_order.table(external.source_table)
+    target = target_order.table(external.target_table)
+    output = target_order.table(external.output_table)
     if not np.array_equal(target, output):
         tables = {"source_embedding/table": source, "target_embedding/table": target, "output_embedding/table": output}
         return tables, "none"
@@ -115,8 +115,8 @@ def _tables(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrde
     return {"source_embedding/table": source, "target_embedding/table": target}, "target"
 
 
-def _tokenizers(foreign: ForeignModel, source_order: RowOrder, target_order: RowOrder) -> TokenizerPair:
+def _tokenizers(external: ExternalModel, source_order: RowOrder, target_order: RowOrder) -> TokenizerPair:
     name = "the source's SentencePiece model"
-    source = tokenizer(foreign.source_pieces, foreign.source, source_order, name, foreign.source_end)
-    written = foreign.target_pieces or target_pieces(foreign.source_pieces, foreign.target)
-    return TokenizerPair(source, tokenizer(written, foreign.target, target_order, "the target's SentencePiece model"))
+    source = tokenizer(external.source_pieces, external.source, source_order, name, external.source_end)
+    written = external.target_pieces or target_pieces(external.source_pieces, external.target)
+    return TokenizerPair(source, tokenizer(written, external.target, target_order, "the target's SentencePiece model"))

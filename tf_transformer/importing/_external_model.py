@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from tf_transformer.text import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+from tf_transformer.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 # Above all models of this kind, below what a forged size could ask for.
 MAX_LAYERS = 200
@@ -37,7 +37,7 @@ class Vocabulary:
 
 
 @dataclasses.dataclass(frozen=True)
-class ForeignModel:
+class ExternalModel:
     """What a reader of one format returns.
 
     Attributes:
@@ -95,11 +95,11 @@ NEVER = -1000.0
 
 @dataclasses.dataclass(frozen=True)
 class RowOrder:
-    """Which foreign row becomes row 0, 1, 2 …
+    """Which external row becomes row 0, 1, 2 …
 
     Attributes:
-        rows: foreign rows; -1: none, a row of zeros.
-        invented: ids of rows that the foreign model did not predict: those of zeros, and copies.
+        rows: external rows; -1: none, a row of zeros.
+        invented: ids of rows that the external model did not predict: those of zeros, and copies.
     """
 
     rows: np.ndarray
@@ -109,13 +109,13 @@ class RowOrder:
     def of(cls, vocabulary: Vocabulary, size: int) -> "RowOrder":
         """The order of a table with `size` rows."""
         special = [-1] * 4
-        wanted = {PAD_ID: vocabulary.pad, UNKNOWN_ID: vocabulary.unknown, END_ID: vocabulary.end}
-        for place, row in (wanted | {START_ID: vocabulary.start}).items():
+        wanted = {PAD_ID: vocabulary.pad, UNK_ID: vocabulary.unknown, EOS_ID: vocabulary.end}
+        for place, row in (wanted | {BOS_ID: vocabulary.start}).items():
             special[place] = -1 if row is None else row
         # Hugging Face's Marian starts from its padding, fairseq's models from their end: the row then serves two ids,
         # and is predicted as one.
-        shared = special[START_ID] != -1 and special[START_ID] in (special[PAD_ID], special[END_ID])
-        invented = {place for place, row in enumerate(special) if row == -1} | ({START_ID} if shared else set())
+        shared = special[BOS_ID] != -1 and special[BOS_ID] in (special[PAD_ID], special[EOS_ID])
+        invented = {place for place, row in enumerate(special) if row == -1} | ({BOS_ID} if shared else set())
         others = np.setdiff1d(np.arange(size), [row for row in special if row != -1])
         return cls(np.concatenate([special, others]).astype(np.int64), tuple(sorted(invented)))
 
@@ -141,5 +141,5 @@ class RowOrder:
     def ids(self, vocabulary: Vocabulary) -> dict[str, int]:
         """The id of each token. Where the start shares the row of another, it is the other."""
         places = {row: place for place, row in enumerate(self.rows.tolist()) if row != -1}
-        places |= {int(self.rows[place]): place for place in (PAD_ID, END_ID) if self.rows[place] != -1}
+        places |= {int(self.rows[place]): place for place in (PAD_ID, EOS_ID) if self.rows[place] != -1}
         return {token: places[row] for row, token in enumerate(vocabulary.tokens) if row in places}

@@ -17,7 +17,7 @@ MAX_FILES = 10_000
 def unpack(archive: pathlib.Path, directory: pathlib.Path) -> None:
     """Unpacks the files of a zip archive.
 
-    Refuses, before anything is written, archives whose files would land outside of `directory`, links, and sizes that
+    Rejects, before anything is written, archives whose files would land outside of `directory`, links, and sizes that
     no model has. Directories and times are the archive's, permissions are not.
     """
     try:

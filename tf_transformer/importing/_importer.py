@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 
 from tf_transformer.importing._assembly import ImportedModel, assemble
-from tf_transformer.importing._external_model import ForeignModel, ImportedModelError
+from tf_transformer.importing._external_model import ExternalModel, ImportedModelError
 from tf_transformer.importing._files import unpack
 from tf_transformer.importing.ctranslate2 import argos_facts, read_ctranslate2
 from tf_transformer.importing.huggingface import read_huggingface
@@ -47,22 +47,22 @@ def import_model(
     path, workdir = pathlib.Path(path), pathlib.Path(workdir)
     if workdir.exists() and (not workdir.is_dir() or any(workdir.iterdir())):
         raise ImportedModelError(f"{workdir} is there already and not empty; give a new --workdir.")
-    foreign = read_model(path, source_tokenizer, target_tokenizer)
-    foreign = dataclasses.replace(
-        foreign,
-        languages=tuple(given or found for given, found in zip(languages, foreign.languages)),
-        licence=licence or foreign.licence,
+    external = read_model(path, source_tokenizer, target_tokenizer)
+    external = dataclasses.replace(
+        external,
+        languages=tuple(given or found for given, found in zip(languages, external.languages)),
+        licence=licence or external.licence,
     )
-    imported = assemble(foreign)
+    imported = assemble(external)
     _check_weights(imported, path)
-    _write(workdir, imported, foreign, path)
-    if foreign.licence is None:
+    _write(workdir, imported, external, path)
+    if external.licence is None:
         logger.warning("%s states no licence; name the model's with --licence, so that exports carry it on.", path)
     return Workdir(workdir)
 
 
-def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None) -> ForeignModel:
-    """The foreign model at `path`, whatever its format."""
+def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None) -> ExternalModel:
+    """The external model at `path`, whatever its format."""
     path = pathlib.Path(path)
     if not path.exists():
         raise ImportedModelError(f"There is nothing at {path}.")
@@ -85,11 +85,11 @@ def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None)
     raise ImportedModelError(f"{path}: expected a folder, a Marian .npz or an .argosmodel.")
 
 
-def _read_folder(path: pathlib.Path, source_tokenizer, target_tokenizer) -> ForeignModel:
+def _read_folder(path: pathlib.Path, source_tokenizer, target_tokenizer) -> ExternalModel:
     if (path / "model.bin").is_file():
-        foreign = read_ctranslate2(path, source_tokenizer, target_tokenizer)
+        external = read_ctranslate2(path, source_tokenizer, target_tokenizer)
         languages, licence = argos_facts(path.parent if (path.parent / "metadata.json").is_file() else path)
-        return dataclasses.replace(foreign, languages=languages, licence=licence)
+        return dataclasses.replace(external, languages=languages, licence=licence)
     if (path / "model" / "model.bin").is_file():
         return _read_folder(path / "model", source_tokenizer, target_tokenizer)
     if (path / "config.json").is_file():
@@ -112,13 +112,13 @@ def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
 
 
 def _check_weights(imported: ImportedModel, path: pathlib.Path) -> None:
-    """Refuses weights that do not fit the model that the configuration describes."""
+    """Rejects weights that do not fit the model that the configuration describes."""
     assign_model(Transformer(imported.config.model), imported.tensors, str(path))
 
 
-def _write(workdir: pathlib.Path, imported: ImportedModel, foreign: ForeignModel, path: pathlib.Path) -> None:
-    facts = {"format": foreign.format, "from": path.name, "licence": foreign.licence}
-    data = {"source_language": foreign.languages[0], "target_language": foreign.languages[1]}
+def _write(workdir: pathlib.Path, imported: ImportedModel, external: ExternalModel, path: pathlib.Path) -> None:
+    facts = {"format": external.format, "from": path.name, "licence": external.licence}
+    data = {"source_language": external.languages[0], "target_language": external.languages[1]}
     data["tokenizer"] = {"sha256": imported.tokenizers.sha256}
     workdir.parent.mkdir(parents=True, exist_ok=True)
     beside = workdir.with_name(f".{workdir.name}.writing-{os.getpid()}")

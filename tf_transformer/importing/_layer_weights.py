@@ -76,7 +76,7 @@ def gelu_sigmoid_as_swish(tensors: dict[str, np.ndarray]) -> None:
 
 
 def check_tensors(tensors: dict[str, np.ndarray], name: str) -> None:
-    """Refuses weights that are not finite."""
+    """Rejects weights that are not finite."""
     for tensor, value in tensors.items():
         if not np.isfinite(value).all():
             raise ImportedModelError(f"{name}: the weight {tensor} has values that are not finite; get the file again.")

@@ -7,7 +7,7 @@ import re
 from sentencepiece import sentencepiece_model_pb2
 
 from tf_transformer.importing._external_model import RowOrder, Vocabulary
-from tf_transformer.text import END_ID, PAD_ID, START_ID, UNKNOWN_ID, IdMap, Tokenizer, check_model
+from tf_transformer.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, IdMap, Tokenizer, check_model
 
 # OPUS-MT's models with several target languages are told which one by a token before the text: ">>deu<< Hello."
 _LANGUAGE = re.compile(r">>[^<>\s]+<<")
@@ -24,28 +24,28 @@ _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 logger = logging.getLogger(__name__)
 
 
-def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str, adds_end: bool = True) -> Tokenizer:
+def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str, add_eos: bool = True) -> Tokenizer:
     """The tokenizer of a SentencePiece model whose pieces have the ids of a vocabulary; unknown ones are unknown."""
     check_model(model, name)
     model = with_language_tokens(with_unknown_characters(model, vocabulary), vocabulary)
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     known = order.ids(vocabulary)
-    special = {proto.trainer_spec.eos_piece: END_ID, proto.trainer_spec.bos_piece: START_ID}
+    special = {proto.trainer_spec.eos_piece: EOS_ID, proto.trainer_spec.bos_piece: BOS_ID}
     special[proto.trainer_spec.pad_piece] = PAD_ID
     ids = []
     for piece in proto.pieces:
         if piece.type == _Piece.UNKNOWN:
-            ids.append(UNKNOWN_ID)
+            ids.append(UNK_ID)
         elif piece.type == _Piece.CONTROL:
-            ids.append(special.get(piece.piece, known.get(piece.piece, UNKNOWN_ID)))
+            ids.append(special.get(piece.piece, known.get(piece.piece, UNK_ID)))
         elif piece.type == _Piece.USER_DEFINED:
-            ids.append(known.get(piece.piece, known.get(piece.piece.removeprefix(_SPACE), UNKNOWN_ID)))
+            ids.append(known.get(piece.piece, known.get(piece.piece.removeprefix(_SPACE), UNK_ID)))
         else:
-            ids.append(known.get(piece.piece, UNKNOWN_ID))
+            ids.append(known.get(piece.piece, UNK_ID))
     size = len(order.rows)
-    if adds_end and ids == list(range(size)):
+    if add_eos and ids == list(range(size)):
         return Tokenizer(model, name=name)
-    return Tokenizer(model, IdMap(tuple(ids), size, PAD_ID, UNKNOWN_ID, START_ID, END_ID, adds_end), name)
+    return Tokenizer(model, IdMap(tuple(ids), size, PAD_ID, UNK_ID, BOS_ID, EOS_ID, add_eos), name)
 
 
 def with_unknown_characters(model: bytes, vocabulary: Vocabulary) -> bytes:

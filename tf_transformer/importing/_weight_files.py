@@ -55,7 +55,7 @@ def _torch(file: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def _h5(file: pathlib.Path) -> dict[str, np.ndarray]:
-    """Keras' file; data that it would take from other files is refused."""
+    """Keras' file; data that it would take from other files is rejected."""
     import h5py
 
     weights = {}

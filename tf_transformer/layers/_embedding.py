@@ -64,7 +64,7 @@ class SharedEmbedding(keras.layers.Layer):
 
 
 def check_ids(ids, vocab_size: int, name: str) -> None:
-    """Refuses ids that are not integers and, where values can be seen (not while tracing), ids outside [0, V)."""
+    """Rejects ids that are not integers and, where values can be seen (not while tracing), ids outside [0, V)."""
     dtype = keras.backend.standardize_dtype(ids.dtype)
     if "int" not in dtype:
         raise ValueError(f"{name} expects integer ids, not {dtype}: tokenize the text first.")

@@ -6,10 +6,10 @@ from ._lines import read_lines as read_lines
 from ._model_file import TokenizerError as TokenizerError
 from ._model_file import check_model as check_model
 from ._model_file import read_model_file as read_model_file
-from ._subwords import END_ID as END_ID
+from ._subwords import BOS_ID as BOS_ID
+from ._subwords import EOS_ID as EOS_ID
 from ._subwords import PAD_ID as PAD_ID
-from ._subwords import START_ID as START_ID
-from ._subwords import UNKNOWN_ID as UNKNOWN_ID
+from ._subwords import UNK_ID as UNK_ID
 from ._subwords import IdMap as IdMap
 from ._subwords import Subwords as Subwords
 from ._tokenizer import Tokenizer as Tokenizer
@@ -22,11 +22,11 @@ from ._vocabulary import default_vocab_size as default_vocab_size
 from ._vocabulary import train_model as train_model
 
 __all__ = [
-    "END_ID",
+    "BOS_ID",
+    "EOS_ID",
     "MAX_LINE_BYTES",
     "PAD_ID",
-    "START_ID",
-    "UNKNOWN_ID",
+    "UNK_ID",
     "IdMap",
     "Subsample",
     "Subwords",

@@ -1,4 +1,4 @@
-"""A SentencePiece model file from a stranger: read and checked before any C++ code sees it.
+"""A SentencePiece model file from an untrusted source: read and checked before any C++ code sees it.
 
 SentencePiece parses the file without doubting the offsets inside it, so everything that it would follow
 blindly is checked here first.

@@ -17,27 +17,27 @@ class IdMap:
     """What each SentencePiece id is called in the Transformer, and the Transformer's special ids.
 
     Args:
-        ids: the model id of SentencePiece id 0, 1, 2 … Pieces that the Transformer lacks have `unknown_id`.
+        ids: the model id of SentencePiece id 0, 1, 2 … Pieces that the Transformer lacks have `unk_id`.
         vocab_size: the Transformer's V; all ids are below it.
-        pad_id, unknown_id, start_id, end_id: its special ids. `start_id` may equal `pad_id`, as in OPUS-MT.
-        adds_end: whether `end_id` is put behind a text. OpenNMT-py's models read sources without it.
+        pad_id, unk_id, bos_id, eos_id: its special ids. `bos_id` may equal `pad_id`, as in OPUS-MT.
+        add_eos: whether `eos_id` is put behind a text. OpenNMT-py's models read sources without it.
     """
 
     ids: tuple[int, ...]
     vocab_size: int
     pad_id: int
-    unknown_id: int
-    start_id: int
-    end_id: int
-    adds_end: bool = True
+    unk_id: int
+    bos_id: int
+    eos_id: int
+    add_eos: bool = True
 
     def __post_init__(self):
         object.__setattr__(self, "ids", tuple(int(i) for i in self.ids))
-        special = (self.pad_id, self.unknown_id, self.start_id, self.end_id)
+        special = (self.pad_id, self.unk_id, self.bos_id, self.eos_id)
         if not self.ids or not all(0 <= i < self.vocab_size for i in (*self.ids, *special)):
             raise TokenizerError(f"a table of ids needs ids from 0 to vocab_size - 1 = {self.vocab_size - 1}")
-        if self.end_id in (self.pad_id, self.start_id, self.unknown_id):
-            raise TokenizerError(f"end_id must differ from the other special ids, got {special}")
+        if self.eos_id in (self.pad_id, self.bos_id, self.unk_id):
+            raise TokenizerError(f"eos_id must differ from the other special ids, got {special}")
 
     def to_model(self) -> np.ndarray:
         """The table [SentencePiece vocabulary] int32 of model ids."""
@@ -50,13 +50,13 @@ class IdMap:
         """
         table = np.full(self.vocab_size, unknown_piece, np.int32)
         table[list(self.ids)] = np.arange(len(self.ids))
-        table[self.unknown_id] = unknown_piece
+        table[self.unk_id] = unknown_piece
         return table
 
     def to_json(self) -> str:
         fields = dataclasses.asdict(self)
-        if self.adds_end:
-            del fields["adds_end"]  # the rule, and the hashes of tables from before it could be told
+        if self.add_eos:
+            del fields["add_eos"]  # the rule, and the hashes of tables from before it could be told
         return json.dumps(fields, separators=(",", ":"), sort_keys=True)
 
     @classmethod
@@ -69,17 +69,17 @@ class IdMap:
             fields = json.loads(path.read_bytes())
             if not isinstance(fields, dict) or not isinstance(fields.get("ids"), list):
                 raise ValueError("expected an object with a list named 'ids'")
-            adds_end = fields.pop("adds_end", True)
-            if type(adds_end) is not bool:
-                raise ValueError("expected true or false for 'adds_end'")
+            add_eos = fields.pop("add_eos", True)
+            if type(add_eos) is not bool:
+                raise ValueError("expected true or false for 'add_eos'")
             if not all(type(i) is int for i in (*fields["ids"], *(v for k, v in fields.items() if k != "ids"))):
                 raise ValueError("expected whole numbers only")
-            return cls(**fields, adds_end=adds_end)
+            return cls(**fields, add_eos=add_eos)
         except (ValueError, TypeError) as error:
             raise TokenizerError(f"{path}: not a usable table of ids: {error}; get or make the file again") from None
 
 
-PAD_ID, UNKNOWN_ID, START_ID, END_ID = 0, 1, 2, 3
+PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 
 # What `tf.strings.strip` takes away, so that Python and the graph agree.
 _SPACE = " \t\n\v\f\r"
@@ -108,45 +108,45 @@ class Subwords:
         self._processor = _load(model, name)
         self._pieces = self._processor.get_piece_size()
         self.unknown_piece = self._processor.unk_id()
-        self.adds_end = id_map is None or id_map.adds_end
+        self.add_eos = id_map is None or id_map.add_eos
         if id_map is None:
             self._check_special_ids(name)
             self.vocab_size = self._pieces
-            self.pad_id, self.unknown_id, self.start_id, self.end_id = PAD_ID, UNKNOWN_ID, START_ID, END_ID
+            self.pad_id, self.unk_id, self.bos_id, self.eos_id = PAD_ID, UNK_ID, BOS_ID, EOS_ID
             self.sha256 = sha256_of(model)
         else:
             self._check_map(name)
             self.vocab_size = id_map.vocab_size
-            self.pad_id, self.unknown_id = id_map.pad_id, id_map.unknown_id
-            self.start_id, self.end_id = id_map.start_id, id_map.end_id
+            self.pad_id, self.unk_id = id_map.pad_id, id_map.unk_id
+            self.bos_id, self.eos_id = id_map.bos_id, id_map.eos_id
             self.sha256 = sha256_of(model, id_map.to_json().encode())
             self._to_model, self._to_piece = id_map.ids, id_map.to_pieces(self.unknown_piece).tolist()
 
     def encode(self, text: str | bytes) -> list[int]:
-        """The ids of `text`, ending in `end_id` (if `adds_end`). Control symbols such as `</s>` are plain text."""
+        """The ids of `text`, ending in `eos_id` (if `add_eos`). Control symbols such as `</s>` are plain text."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Iterable[str | bytes]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them, on one thread."""
         texts = [to_valid_text(text) for text in texts]
-        rows = self._processor.encode(texts, add_eos=self.adds_end, num_threads=1)
+        rows = self._processor.encode(texts, add_eos=self.add_eos, num_threads=1)
         if self.id_map is None:
             return rows
         return [[self._to_model[i] for i in row] for row in rows]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids` up to the first `end_id` or `pad_id`; ids that there are not count as unknown."""
+        """The text of `ids` up to the first `eos_id` or `pad_id`; ids that there are not count as unknown."""
         pieces = []
         for i in map(int, ids):
-            if i in (self.end_id, self.pad_id):
+            if i in (self.eos_id, self.pad_id):
                 break
-            if i != self.start_id:
+            if i != self.bos_id:
                 pieces.append(self._piece_of(i))
         return to_valid_text(self._processor.decode(pieces)).strip(_SPACE)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each id as the piece of text it stands for, control symbols too: to look at, not to join."""
-        special = {self.end_id: "</s>", self.pad_id: "<pad>", self.start_id: "<s>"}
+        special = {self.eos_id: "</s>", self.pad_id: "<pad>", self.bos_id: "<s>"}
         return [special.get(int(i)) or self._processor.id_to_piece(self._piece_of(int(i))) for i in ids]
 
     def _piece_of(self, i: int) -> int:
@@ -157,7 +157,7 @@ class Subwords:
     def _check_special_ids(self, name: str) -> None:
         p = self._processor
         ids = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
-        if ids != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
+        if ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise TokenizerError(
                 f"{name}: expected the ids 0, 1, 2, 3 for pad, unknown, start and end, got {ids} (-1: none); "
                 "train it with train_tokenizer, or give it an IdMap"
@@ -169,8 +169,8 @@ class Subwords:
                 f"{name}: it has {self._pieces} pieces but its table of ids has {len(self.id_map.ids)}; "
                 "the two belong to different models"
             )
-        if self.id_map.ids[self._processor.eos_id()] != self.id_map.end_id:
-            raise TokenizerError(f"{name}: its table of ids must map the piece </s> to end_id {self.id_map.end_id}")
+        if self.id_map.ids[self._processor.eos_id()] != self.id_map.eos_id:
+            raise TokenizerError(f"{name}: its table of ids must map the piece </s> to eos_id {self.id_map.eos_id}")
 
     def __reduce__(self):
         return (Subwords, (self.model, self.id_map))

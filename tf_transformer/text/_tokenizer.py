@@ -31,22 +31,22 @@ class Tokenizer(tf.Module):
     Example:
         tokenizer = Tokenizer.from_file("tokenizer.model")
         tokenizer.decode(tokenizer.encode("Hello world."))     # "Hello world."
-        tokenizer.tokenize(tf.constant(["Hello world.", ""]))  # RaggedTensor, each row ends in END
+        tokenizer.tokenize(tf.constant(["Hello world.", ""]))  # RaggedTensor, each row ends in EOS
 
-    Rows end in END unless the table of ids says otherwise: `adds_end`.
+    Rows end in EOS unless the table of ids says otherwise: `add_eos`.
     """
 
     def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model"):
         super().__init__(name="tokenizer")
         self._subwords = Subwords(model, id_map, name)
-        self.adds_end: bool = self._subwords.adds_end
-        self._op = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32, add_eos=self.adds_end)
+        self.add_eos: bool = self._subwords.add_eos
+        self._op = tensorflow_text.SentencepieceTokenizer(model, out_type=tf.int32, add_eos=self.add_eos)
         self._op._model_resource = _LastingModel(model, self._subwords.sha256)
         self.vocab_size: int = self._subwords.vocab_size
         self.pad_id: int = self._subwords.pad_id
-        self.unknown_id: int = self._subwords.unknown_id
-        self.start_id: int = self._subwords.start_id
-        self.end_id: int = self._subwords.end_id
+        self.unk_id: int = self._subwords.unk_id
+        self.bos_id: int = self._subwords.bos_id
+        self.eos_id: int = self._subwords.eos_id
         self.sha256: str = self._subwords.sha256
 
     @classmethod
@@ -69,14 +69,14 @@ class Tokenizer(tf.Module):
         return self._subwords
 
     def encode(self, text: str | bytes) -> list[int]:
-        """The ids of `text`, ending in END."""
+        """The ids of `text`, ending in EOS."""
         return self._subwords.encode(text)
 
     def encode_batch(self, texts: Iterable[str | bytes]) -> list[list[int]]:
         return self._subwords.encode_batch(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids` up to the first END or pad."""
+        """The text of `ids` up to the first EOS or pad."""
         return self._subwords.decode(ids)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -84,7 +84,7 @@ class Tokenizer(tf.Module):
         return self._subwords.pieces(ids)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The ids of each string: text [N] string to a RaggedTensor [N, (length)] int32, rows ending in END."""
+        """The ids of each string: text [N] string to a RaggedTensor [N, (length)] int32, rows ending in EOS."""
         ids = self._op.tokenize(_valid_utf8(tf.convert_to_tensor(text, tf.string)))
         if self.id_map is None:
             return ids
@@ -93,12 +93,12 @@ class Tokenizer(tf.Module):
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """The text of each row: ids [N, L] int32 to [N] string, always valid UTF-8.
 
-        What follows the first END or pad of a row is ignored; ids outside the vocabulary count as unknown.
+        What follows the first EOS or pad of a row is ignored; ids outside the vocabulary count as unknown.
         """
         ids = tf.cast(ids, tf.int32)
-        stops = tf.cast((ids == self.end_id) | (ids == self.pad_id), tf.int32)
-        kept = (tf.cumsum(stops, axis=1) == 0) & (ids != self.start_id)
-        ids = tf.where((ids >= 0) & (ids < self.vocab_size), ids, self.unknown_id)
+        stops = tf.cast((ids == self.eos_id) | (ids == self.pad_id), tf.int32)
+        kept = (tf.cumsum(stops, axis=1) == 0) & (ids != self.bos_id)
+        ids = tf.where((ids >= 0) & (ids < self.vocab_size), ids, self.unk_id)
         text = self._op.detokenize(tf.ragged.boolean_mask(self._to_pieces(ids), kept))
         return tf.strings.strip(_valid_utf8(text))
 

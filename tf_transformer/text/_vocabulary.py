@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import sentencepiece
 
 from tf_transformer.text._model_file import TokenizerError
-from tf_transformer.text._subwords import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Subwords, to_valid_text
+from tf_transformer.text._subwords import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Subwords, to_valid_text
 
 logger = logging.getLogger(__name__)
 
@@ -105,9 +105,9 @@ def _train(texts: Iterator[str], vocab_size: int, character_coverage: float) -> 
             byte_fallback=False,
             hard_vocab_limit=False,
             pad_id=PAD_ID,
-            unk_id=UNKNOWN_ID,
-            bos_id=START_ID,
-            eos_id=END_ID,
+            unk_id=UNK_ID,
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
             minloglevel=2,
         )
     except RuntimeError as error:

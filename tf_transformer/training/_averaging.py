@@ -38,7 +38,7 @@ def _trained(paths: list[pathlib.Path]) -> list[pathlib.Path]:
 def average_checkpoints(paths: list[pathlib.Path], output: pathlib.Path) -> pathlib.Path:
     """Writes the mean of the models in `paths`, each weighing the same.
 
-    Refused: a damaged checkpoint, one of another model, one with a weight that is not finite.
+    Rejected: a damaged checkpoint, one of another model, one with a weight that is not finite.
     """
     infos = [checkpoints.verify_checkpoint(path) for path in paths]
     total: dict[str, np.ndarray] = {}

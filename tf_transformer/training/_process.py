@@ -91,7 +91,7 @@ class WorkerWatch:
     """Ends the process when a call within `with watch:` takes longer than the limit.
 
     A collective operation that waits for a worker that will never answer cannot be interrupted from Python, so the
-    process ends there and then. Checkpoints are whole at any moment; the same command goes on from the last one.
+    process ends there and then. Checkpoints are whole at any moment; the same command resumes from the last one.
 
     Args:
         seconds: the limit for one call.

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProgressLine:
-    """Shows step, loss, tokens a second and the time that is left.
+    """Shows step, loss, tokens per second and the time that is left.
 
     Args:
         step: where the run begins or goes on.
@@ -72,7 +72,7 @@ NAME = "log.jsonl"
 class RunLog:
     """Writes events of a run under a directory: `log.jsonl`, and `tensorboard/` for their numbers and texts.
 
-    A run that goes on from a checkpoint takes back what it had written after it, so the file reads as one run.
+    A run that resumes from a checkpoint takes back what it had written after it, so the file reads as one run.
 
     Args:
         directory: WORKDIR/logs.

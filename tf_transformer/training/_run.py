@@ -76,7 +76,7 @@ def train(
     replicas: int | None = None,
     worker_timeout: float = 600.0,
 ) -> TrainingResult:
-    """Trains, or goes on from where the work directory stopped.
+    """Trains, or resumes where the work directory stopped.
 
     Args:
         data: a prepared directory.
@@ -112,8 +112,8 @@ def with_vocabulary(config: Config, tokenizers) -> Config:
         target_vocab_size=None if tokenizers.shared else target.vocab_size,
         tied_embeddings="target" if tied == "all" and not tokenizers.shared else tied,
         pad_id=target.pad_id,
-        start_id=target.start_id,
-        end_id=target.end_id,
+        bos_id=target.bos_id,
+        eos_id=target.eos_id,
     )
     return dataclasses.replace(config, model=model)
 
@@ -123,7 +123,7 @@ def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
 
     An imported model's two tokenizers may share one vocabulary, which `with_vocabulary` cannot see.
     """
-    fields = ["vocab_size", "target_vocab_size", "pad_id", "start_id", "end_id"]
+    fields = ["vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"]
     if config.model.tied_embeddings == "all" and saved.model.tied_embeddings != "none" and not tokenizers.shared:
         fields.append("tied_embeddings")
     same = {field: getattr(saved.model, field) for field in fields}
@@ -230,7 +230,7 @@ class _Run:
         state.restore(path)
         if self._worker.is_chief:
             checkpoints.set_aside_after(self._directory.checkpoints, state.counters.step)
-        logger.info("Going on from %s.", path)
+        logger.info("Resuming from %s.", path)
         return state.counters.step, state.validated_step
 
     def _begin(self, state: RunState) -> None:
@@ -288,7 +288,7 @@ def _summary(result: TrainingResult, workdir: Workdir) -> str:
     best = "" if result.best_perplexity is None else f", best validation perplexity {result.best_perplexity:.3f}"
     head = f"{result.ended.capitalize()} at step {result.step} after {duration(result.seconds)}{best}."
     if result.ended == "interrupted":
-        return f"{head} The same command goes on from here."
+        return f"{head} The same command resumes from here."
     path = workdir.path
     return (
         f"{head}\nNext:\n  tf-transformer average --workdir {path}\n  tf-transformer evaluate --workdir {path}\n"

@@ -41,7 +41,7 @@ class RunState:
     validated_step: int = 0
 
     def save(self, path: str | os.PathLike, **info) -> pathlib.Path:
-        """Writes a checkpoint to go on from. With a moving average the model in it is the average."""
+        """Writes a checkpoint to resume from. With a moving average the model in it is the average."""
         training = {name: variable.numpy() for name, variable in self._variables().items()}
         with self.serving_weights():
             model = model_tensors(self.model)
@@ -113,7 +113,7 @@ class RunSaver:
     Args:
         directory: WORKDIR/checkpoints.
         config: when, and how many.
-        resumed: (step, step of the last validation) of the checkpoint that the run goes on from; None at its beginning.
+        resumed: (step, step of the last validation) of the checkpoint that the run resumes from; None at its beginning.
         writes: whether this worker does; the others only ask.
     """
 
@@ -184,19 +184,19 @@ def has_begun(dataset_info: dict) -> bool:
 
 
 def check_config(saved: Config, given: Config, workdir, begun: bool = True, weights: bool = True) -> None:
-    """Refuses fields that a run cannot change; tells which others have.
+    """Rejects fields that a run cannot change; tells which others have.
 
     Args:
         begun: False: nothing was trained yet, so that only what the weights depend on is fixed.
         weights: False: there are no weights yet either, as where a run did not come to its first checkpoint.
     """
     changes = _changes(saved, given)
-    refused = [text for field, text in changes.items() if field not in MAY_CHANGE]
+    rejected = [text for field, text in changes.items() if field not in MAY_CHANGE]
     if not begun:
-        refused = [text for field, text in changes.items() if field.startswith("model.") and "dropout" not in field]
-    if refused and weights:
+        rejected = [text for field, text in changes.items() if field.startswith("model.") and "dropout" not in field]
+    if rejected and weights:
         raise ChangedRunError(
-            f"{workdir} was begun with another configuration: {'; '.join(refused)}. Give the same settings as then, "
+            f"{workdir} was begun with another configuration: {'; '.join(rejected)}. Give the same settings as then, "
             "or another --workdir."
         )
     for text in changes.values():
@@ -204,7 +204,7 @@ def check_config(saved: Config, given: Config, workdir, begun: bool = True, weig
 
 
 def check_dataset(saved: dict, given: dict, workdir, data) -> None:
-    """Refuses another vocabulary and other training data than a run was begun with."""
+    """Rejects another vocabulary and other training data than a run was begun with."""
     vocabulary = [info.get("tokenizer", {}).get("sha256") for info in (saved, given)]
     if vocabulary[0] != vocabulary[1]:
         raise ChangedRunError(

@@ -37,7 +37,7 @@ def make_strategy(name: str = "auto", replicas: int | None = None, seconds: floa
         name: "one" device; "mirrored" over all GPUs, or over `replicas` logical devices of a CPU; "multi-worker" as
             the environment's TF_CONFIG describes the cluster; "tpu" as TPU_NAME says. "auto" takes TF_CONFIG if it
             has several workers, then a TPU if TPU_NAME is set, then several GPUs, then one device.
-        replicas: devices to use with "mirrored", and refused with another; None: all GPUs.
+        replicas: devices to use with "mirrored", and rejected with another; None: all GPUs.
         seconds: after which the process ends where not all workers of TF_CONFIG have started.
     """
     if name not in STRATEGIES:
@@ -152,7 +152,7 @@ def _split_cpu(replicas: int) -> None:
 
 
 def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Refuses workers that stand at different steps, as where one could not read the newest checkpoint."""
+    """Rejects workers that stand at different steps, as where one could not read the newest checkpoint."""
 
     @tf.function(autograph=False)
     def total():
@@ -161,7 +161,7 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
 
     if int(total()) != step * strategy.num_replicas_in_sync:
         raise StrategyError(
-            f"The workers would go on from different steps, this one from {step}: do all of them see the same "
+            f"The workers would resume from different steps, this one from {step}: do all of them see the same "
             "checkpoints, and can they read all of them?"
         )
 

@@ -186,7 +186,7 @@ class TrainStep:
         """The sum of all replicas' values."""
         if self._replicas == 1:
             return values
-        # A tensor of its own on each replica: one that all share is refused as belonging to no device.
+        # A tensor of its own on each replica: one that all share is rejected as belonging to no device.
         flat = [tf.identity(value) for value in tf.nest.flatten(values)]
         reduced = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
         return tf.nest.pack_sequence_as(values, reduced)

@@ -157,8 +157,8 @@ def write_config(path: str | os.PathLike, config: Config, devices: dict | None =
     Args:
         devices: what `strategies.devices_of` says; None where nothing is trained.
     """
-    surroundings = {"versions": package_versions()} | ({} if devices is None else {"devices": devices})
-    _write(pathlib.Path(path) / CONFIG, config.to_dict() | surroundings)
+    environment = {"versions": package_versions()} | ({} if devices is None else {"devices": devices})
+    _write(pathlib.Path(path) / CONFIG, config.to_dict() | environment)
 
 
 def write_dataset_info(path: str | os.PathLike, info: dict) -> None:

@@ -117,7 +117,7 @@ def load_model_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 def load_training_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """The further state of a checkpoint that training goes on from, by name. Verify it first."""
+    """The further state of a checkpoint that training resumes from, by name. Verify it first."""
     return _read_tensors(pathlib.Path(path) / TRAINING)
 
 
@@ -174,7 +174,7 @@ def prune_checkpoints(directory: str | os.PathLike, keep: int) -> None:
 def set_aside_after(directory: str | os.PathLike, step: int) -> None:
     """Renames the numbered checkpoints of later steps to `step-00000100.aside`, which nothing reads or removes.
 
-    A run that goes on from an earlier step comes to theirs again. Until then they would pass for its newest: kept,
+    A run that resumes from an earlier step comes to theirs again. Until then they would pass for its newest: kept,
     while good ones are removed for them.
     """
     for path in list_checkpoints(directory):

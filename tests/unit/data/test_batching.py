@@ -13,7 +13,7 @@ from tf_transformer.data._assembly import SpecialIds
 from tf_transformer.data._batching import BatchOptions, BatchStream
 from tf_transformer.data._prefetching import prefetch
 
-END, START = 3, 2
+EOS, BOS = 3, 2
 
 
 class ListedExamples:
@@ -24,7 +24,7 @@ class ListedExamples:
         self.pairs = []
         for number in range(count):
             sides = (chance.integers(4, 90, chance.integers(0, longest - 1)) for _ in range(2))
-            self.pairs.append(tuple(np.array([100 + number, *ids, END], np.int32) for ids in sides))
+            self.pairs.append(tuple(np.array([100 + number, *ids, EOS], np.int32) for ids in sides))
         self.lengths = np.array([[len(s), len(t)] for s, t in self.pairs], np.int32)
 
     def __len__(self):
@@ -72,7 +72,7 @@ def test_every_pair_appears_exactly_once_an_epoch_with_its_own_ids(batching):
                 seen[number] += 1
                 assert source.tolist() == s.prepared.examples[number][0].tolist()
                 assert labels.tolist() == s.prepared.examples[number][1].tolist()
-                assert target.tolist() == [START, *labels[:-1].tolist()]
+                assert target.tolist() == [BOS, *labels[:-1].tolist()]
         assert seen == collections.Counter(range(509))
 
 
@@ -96,7 +96,7 @@ def test_packed_positions_restart_in_each_segment():
             assert (positions[new] == 0).all()
             assert (np.diff(positions, axis=1)[(~new & inside)[:, 1:]] == 1).all()
             assert (positions[~inside] == 0).all()
-        assert (batch["target"][np.diff(batch["target_segments"], axis=1, prepend=0) > 0] == START).all()
+        assert (batch["target"][np.diff(batch["target_segments"], axis=1, prepend=0) > 0] == BOS).all()
 
 
 @BATCHINGS
@@ -141,13 +141,13 @@ def test_long_pairs_are_left_out_and_told(caplog):
 
 
 @pytest.mark.parametrize("wrong", [{"batch_tokens": 0}, {"max_length": 0}, {"max_shapes": 0}, {"batching": "bag"}])
-def test_wrong_options_are_refused(wrong):
+def test_wrong_options_are_rejected(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         BatchOptions(**wrong)
 
 
 @pytest.mark.parametrize("shard", [(2, 2), (-1, 2), (0, 0)])
-def test_wrong_shards_are_refused(shard):
+def test_wrong_shards_are_rejected(shard):
     with pytest.raises(ValueError, match="shard_index"):
         stream().batches(None, *shard)
 

@@ -1,4 +1,4 @@
-"""Lines of plain and compressed files, and what is refused."""
+"""Lines of plain and compressed files, and what is rejected."""
 
 import gzip
 import lzma
@@ -72,13 +72,13 @@ def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path):
         ("wide.de", "zwei\n".encode("utf-16"), "iconv"),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_name(tmp_path, name, data, message):
+def test_what_cannot_be_read_is_rejected_by_name(tmp_path, name, data, message):
     with pytest.raises(CorpusError, match=message) as caught:
         LineFile(write(tmp_path / name, data))
     assert str(tmp_path / name) in str(caught.value)
 
 
-def test_missing_files_and_directories_are_refused(tmp_path):
+def test_missing_files_and_directories_are_rejected(tmp_path):
     with pytest.raises(CorpusError, match="found nothing"):
         LineFile(tmp_path / "none")
     with pytest.raises(CorpusError, match="found a directory"):

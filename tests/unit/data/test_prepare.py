@@ -95,7 +95,7 @@ def test_running_again_does_nothing(copy, caplog):
     assert (copy / "dataset.json").stat().st_mtime_ns == before and "nothing to do" in caplog.text
 
 
-def test_other_inputs_are_told_and_refused_unless_overwritten(copy):
+def test_other_inputs_are_told_and_rejected_unless_overwritten(copy):
     other = dataclasses.replace(OPTIONS, vocab_size=223)
     with pytest.raises(PreparedError, match=r"vocab_size: 211 → 223.*--overwrite"):
         prepare(corpus(), copy, other)
@@ -192,7 +192,7 @@ def test_what_a_killed_run_left_is_cleared(tmp_path):
     assert os.listdir(tmp_path) == ["data"] and not (made.path / "train-00099.tfrecord").exists()
 
 
-def test_two_runs_at_once_are_refused(tmp_path):
+def test_two_runs_at_once_are_rejected(tmp_path):
     (tmp_path / "data.partial").mkdir()
     other = os.open(tmp_path / "data.partial", os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
@@ -224,7 +224,7 @@ def test_nothing_left_is_an_error(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_default_vocabulary_shrinks_and_an_explicit_one_is_refused(tmp_path):
+def test_a_default_vocabulary_shrinks_and_an_explicit_one_is_rejected(tmp_path):
     made = prepare(corpus(), tmp_path / "default", dataclasses.replace(OPTIONS, vocab_size=None), workers=1)
     size = made.tokenizers.source.vocab_size
     assert 211 < size < 2000
@@ -311,7 +311,7 @@ class TestDamage:
             list(zip(range(100), BatchStream(PreparedDataset(copy), BatchOptions(batch_tokens=307)).batches()))
 
 
-def test_tables_of_ids_whose_padding_is_not_0_are_refused(tmp_path):
+def test_tables_of_ids_whose_padding_is_not_0_are_rejected(tmp_path):
     sides = types.SimpleNamespace(source=types.SimpleNamespace(pad_id=0), target=types.SimpleNamespace(pad_id=65000))
     with pytest.raises(PreparedError, match="padding has the id 0, the target's has 65000"):
         prepare(corpus(), tmp_path / "data", OPTIONS, tokenizers=sides)

@@ -77,7 +77,7 @@ def test_missing_files_are_named(tmp_path):
         Shard(path, "<u2")
 
 
-def test_lengths_of_another_form_are_refused(tmp_path):
+def test_lengths_of_another_form_are_rejected(tmp_path):
     path = write(tmp_path)
     np.save(lengths_path(path), np.array([[1, 0]], np.int32))
     with pytest.raises(RecordError, match="int32 lengths"):

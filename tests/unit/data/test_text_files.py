@@ -57,7 +57,7 @@ def test_a_tsv_line_without_a_tab_is_named(write):
         list(open_files({"train": (path, None)}).splits["train"])
 
 
-def test_a_file_that_is_no_tsv_is_refused_on_opening(write):
+def test_a_file_that_is_no_tsv_is_rejected_on_opening(write):
     with pytest.raises(CorpusError, match="line 1: expected `source<TAB>target`"):
         open_files({"train": (write("t.en", "one"), None)})
 
@@ -69,7 +69,7 @@ def test_files_to_train_on_are_needed(write):
         open_corpus("files", source_language="en", target_language="de")
 
 
-def test_a_target_alone_and_an_unknown_split_are_refused(write):
+def test_a_target_alone_and_an_unknown_split_are_rejected(write):
     path = write("t.de", "eins")
     with pytest.raises(CorpusError, match="no --train-source"):
         open_files({"train": (None, path)})
@@ -99,6 +99,6 @@ def test_an_unknown_spec_is_answered_with_the_known_ones(spec):
         open_corpus(spec)
 
 
-def test_files_beside_another_spec_are_refused(write):
+def test_files_beside_another_spec_are_rejected(write):
     with pytest.raises(CorpusError, match="use one of the two"):
         open_corpus("phrasebook", files={"train": (write("t.tsv", "a\tb"), None)})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import toy_search
-from toy_search import END, SOURCE, START, WIDTH, ToyModel
+from toy_search import BOS, EOS, SOURCE, WIDTH, ToyModel
 
 from tf_transformer.decoding._beam_search import beam_search
 from tf_transformer.decoding._options import SearchOptions
@@ -47,7 +47,7 @@ def graph_of(model, options, with_prefix):
         return beam_search(
             model.step,
             model.state_of(context),
-            tf.fill(tf.shape(max_lengths), START),
+            tf.fill(tf.shape(max_lengths), BOS),
             max_lengths,
             options,
             grow=lambda state, capacity: model.grow(state, capacity, options.beam_size),
@@ -76,7 +76,7 @@ def assert_same(found, expected):
 @pytest.mark.parametrize("name", ["plain", "no repeated word", "coverage", "all"])
 def test_a_wide_beam_is_exhaustive(name):
     model, lengths = ToyModel(3, seed=3), [3, 2, 3]
-    options = SearchOptions(END, beam_size=130, **EVERY_OPTION[name])
+    options = SearchOptions(EOS, beam_size=130, **EVERY_OPTION[name])
     found = rows_of(run(model, lengths, options))
     for row, length in enumerate(lengths):
         assert_same(found[row], toy_search.exhaustive_search(model, row, length, options))
@@ -86,7 +86,7 @@ def test_a_wide_beam_is_exhaustive(name):
 def test_a_narrow_beam_finds_what_the_definition_finds(name, beams):
     """The definition never stops early: so this also shows that the early stop changes nothing."""
     model, lengths = ToyModel(ROWS, seed=11), [9, 1, 19, 0, 7]
-    options = SearchOptions(END, beam_size=beams, **EVERY_OPTION.get(name, {"diversity": 0.9}))
+    options = SearchOptions(EOS, beam_size=beams, **EVERY_OPTION.get(name, {"diversity": 0.9}))
     found = rows_of(run(model, lengths, options))
     for row, length in enumerate(lengths):
         expected = toy_search.plain_beam_search(model, row, length, options) if length else []
@@ -99,21 +99,21 @@ def test_the_stop_guards_the_hypotheses_asked_for(alpha, wanted):
     """With alpha 2 and so many rows, a stop that forgets how far the penalty can still fall is caught."""
     rows, length = 60, 12
     model = ToyModel(rows, seed=5)
-    found = rows_of(run(model, [length] * rows, SearchOptions(END, beam_size=3, n_best=wanted, alpha=alpha)))
-    options = SearchOptions(END, beam_size=3, alpha=alpha)
+    found = rows_of(run(model, [length] * rows, SearchOptions(EOS, beam_size=3, n_best=wanted, alpha=alpha)))
+    options = SearchOptions(EOS, beam_size=3, alpha=alpha)
     for row in range(rows):
         assert_same(found[row][:wanted], toy_search.plain_beam_search(model, row, length, options)[:wanted])
 
 
 def test_the_first_step_asks_one_beam_and_the_search_stops_early():
     model, asked = ToyModel(1, seed=1), []
-    options = SearchOptions(END, beam_size=3, n_best=1)
+    options = SearchOptions(EOS, beam_size=3, n_best=1)
 
     def step(step, state):
         asked.append(step.tokens.shape[1])
         return model.step(step, state)
 
-    arguments = model.state(), tf.constant([START]), tf.constant([40]), options
+    arguments = model.state(), tf.constant([BOS]), tf.constant([40]), options
     beam_search(step, *arguments, grow=lambda state, capacity: model.grow(state, capacity, 3))
     assert asked[0] == 1 and set(asked[1:]) <= {3}
     assert 1 < len(asked) < 40
@@ -122,7 +122,7 @@ def test_the_first_step_asks_one_beam_and_the_search_stops_early():
 @pytest.mark.parametrize("beams", [1, 3, 130])
 def test_a_prefix_is_forced_and_counts(beams):
     model, prefixes = ToyModel(3, seed=7), [[4], [], [3, 3]]
-    options = SearchOptions(END, beam_size=beams, min_length=1)
+    options = SearchOptions(EOS, beam_size=beams, min_length=1)
     found = rows_of(run(model, [3, 3, 3], options, prefixes=prefixes))
     for row, prefix in enumerate(prefixes):
         plain = {1: toy_search.plain_greedy, 3: toy_search.plain_beam_search, 130: toy_search.exhaustive_search}[beams]
@@ -132,7 +132,7 @@ def test_a_prefix_is_forced_and_counts(beams):
 @pytest.mark.parametrize("name", ["plain", "minimum", "no repeated pair", "all"])
 def test_beam_1_is_greedy(name):
     model, lengths = ToyModel(ROWS, seed=2), [9, 1, 19, 0, 7]
-    options = SearchOptions(END, beam_size=1, **EVERY_OPTION[name])
+    options = SearchOptions(EOS, beam_size=1, **EVERY_OPTION[name])
     for row, (length, found) in enumerate(zip(lengths, rows_of(run(model, lengths, options)))):
         assert_same(found, toy_search.plain_greedy(model, row, length, options))
 
@@ -140,7 +140,7 @@ def test_beam_1_is_greedy(name):
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_row_alone_is_the_row_in_any_batch(beams):
     model, lengths = ToyModel(7, seed=13), [40, 3, 0, 17, 33, 1, 16]
-    options = SearchOptions(END, beam_size=beams, alpha=2.0)
+    options = SearchOptions(EOS, beam_size=beams, alpha=2.0)
     together = rows_of(run(model, lengths, options))
     for row, length in enumerate(lengths):
         assert_same(rows_of(run(model, [length], options, rows=[row]))[0], together[row])
@@ -150,7 +150,7 @@ def test_a_row_alone_is_the_row_in_any_batch(beams):
 
 
 def test_log_probs_are_the_models_own():
-    model, options = ToyModel(3, seed=17), SearchOptions(END, beam_size=2, alpha=0.6)
+    model, options = ToyModel(3, seed=17), SearchOptions(EOS, beam_size=2, alpha=0.6)
     result = run(model, [5, 6, 4], options)
     for row in range(3):
         for ids, length, value in zip(result.ids[row].numpy(), result.lengths[row], result.log_probs[row]):
@@ -159,8 +159,8 @@ def test_log_probs_are_the_models_own():
 
 def test_finished_come_before_those_that_were_cut():
     model = ToyModel(ROWS, seed=19, sharpness=4.0)
-    result = run(model, [3] * ROWS, SearchOptions(END, beam_size=3))
-    ends = tf.reduce_any(result.ids == END, axis=2).numpy()
+    result = run(model, [3] * ROWS, SearchOptions(EOS, beam_size=3))
+    ends = tf.reduce_any(result.ids == EOS, axis=2).numpy()
     np.testing.assert_array_equal(result.finished.numpy(), ends)
     assert ends.any() and not ends.all()
     assert (np.diff(ends.astype(int), axis=1) <= 0).all()
@@ -169,22 +169,22 @@ def test_finished_come_before_those_that_were_cut():
 def test_ties_go_to_the_lower_id():
     model = ToyModel(1)
     model.output[:] = 0.0
-    found = rows_of(run(model, [2], SearchOptions(END, beam_size=3, alpha=0.0)))[0]
+    found = rows_of(run(model, [2], SearchOptions(EOS, beam_size=3, alpha=0.0)))[0]
     assert [ids for ids, _ in found] == [[1], [0, 1], [0, 0]]
 
 
 def test_an_empty_batch_and_rows_without_room():
-    model, options = ToyModel(2), SearchOptions(END, beam_size=2)
+    model, options = ToyModel(2), SearchOptions(EOS, beam_size=2)
     assert run(model, [], options, rows=[]).ids.shape == (0, 2, 0)
     assert run(model, [0, 0], options).ids.shape == (2, 2, 0)
 
 
 def test_options_say_what_is_wrong():
     with pytest.raises(ValueError, match="beam_size must be at least 1, not 0"):
-        SearchOptions(END, beam_size=0)
+        SearchOptions(EOS, beam_size=0)
     with pytest.raises(ValueError, match="n_best must be from 1 to beam_size = 2, not 3"):
-        SearchOptions(END, beam_size=2, n_best=3)
+        SearchOptions(EOS, beam_size=2, n_best=3)
     with pytest.raises(ValueError, match="forbidden_ids"):
-        SearchOptions(END, forbidden_ids=(END,))
+        SearchOptions(EOS, forbidden_ids=(EOS,))
     with pytest.raises(ValueError, match="needs source_length"):
-        beam_search(None, None, None, None, SearchOptions(END, coverage_penalty=1.0))
+        beam_search(None, None, None, None, SearchOptions(EOS, coverage_penalty=1.0))

@@ -28,7 +28,7 @@ def test_normalizer_of_large_logits():
     np.testing.assert_allclose(found, [300 + np.log1p(np.exp(-1.0)), 2 + np.log(2.0)], rtol=1e-6)
 
 
-def test_a_vocabulary_without_a_static_size_is_refused():
+def test_a_vocabulary_without_a_static_size_is_rejected():
     @tf.function(input_signature=[tf.TensorSpec([None, None])], autograph=False)
     def search(logits):
         return top_candidates(logits, 2)

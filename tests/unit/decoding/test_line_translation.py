@@ -55,7 +55,7 @@ def test_a_table_of_the_best():
     assert output == ["1\t1\t-1.500000\tX Y\n1\t2\t-2.250000\tx y? x y\n2\t1\t-1.500000\t\n2\t2\t-2.250000\t? \n"]
 
 
-def test_more_than_the_model_has_is_refused():
+def test_more_than_the_model_has_is_rejected():
     for count in (0, 4):
         with pytest.raises(ValueError, match=f"from 1 to 3 translations a line, not {count}"):
             LineTranslation(Shouting(), n_best=count)

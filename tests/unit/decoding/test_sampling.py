@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import toy_search
-from toy_search import END, START, VOCAB, WIDTH, ToyModel
+from toy_search import BOS, EOS, VOCAB, WIDTH, ToyModel
 
 from tf_transformer.decoding._options import SearchOptions
 from tf_transformer.decoding._sampling import SamplingOptions, sample
@@ -18,7 +18,7 @@ PLAIN = SamplingOptions()
 
 
 def draw(model, rows, seeds, lengths, sampling=PLAIN, paths=3, **options):
-    graph = graph_of(model, SearchOptions(END, beam_size=paths, **options), sampling)
+    graph = graph_of(model, SearchOptions(EOS, beam_size=paths, **options), sampling)
     return graph(model.state(rows)["context"], tf.constant(seeds), tf.constant(lengths))
 
 
@@ -32,7 +32,7 @@ def graph_of(model, options, sampling):
         return sample(
             model.step,
             model.state_of(context),
-            tf.fill(tf.shape(lengths), START),
+            tf.fill(tf.shape(lengths), BOS),
             lengths,
             seeds,
             options,
@@ -71,13 +71,13 @@ def test_only_the_likeliest_are_drawn():
 def test_constraints_hold():
     model = ToyModel(1, seed=3)
     found = frequencies(model, SamplingOptions(), min_length=1, forbidden_ids=(4,))
-    assert found[END] == 0 and found[4] == 0 and found[0] > 0
+    assert found[EOS] == 0 and found[4] == 0 and found[0] > 0
 
 
 def test_a_prefix_is_forced():
     model = ToyModel(2, seed=3)
-    options = SearchOptions(END, beam_size=3)
-    arguments = tf.fill([2], START), tf.constant([7, 7]), tf.constant([[1, 2], [3, 4]]), options, PLAIN
+    options = SearchOptions(EOS, beam_size=3)
+    arguments = tf.fill([2], BOS), tf.constant([7, 7]), tf.constant([[1, 2], [3, 4]]), options, PLAIN
     found = sample(
         model.step,
         model.state(),
@@ -91,7 +91,7 @@ def test_a_prefix_is_forced():
 
 
 def test_a_path_on_which_nothing_is_allowed_ends_with_nothing():
-    # Four ids that are not END, none twice, and END not before the sixth.
+    # Four ids that are not EOS, none twice, and EOS not before the sixth.
     found = draw(ToyModel(1, seed=3), [0], [[1, 2]], [9], min_length=6, no_repeat_ngram=1)
     assert not found.finished.numpy().any()
     np.testing.assert_array_equal(found.lengths, 0)

@@ -19,12 +19,12 @@ def test_the_version_with_the_highest_number(tmp_path):
     assert newest_version(tmp_path / "9") == tmp_path / "9"
 
 
-def test_a_directory_without_one_is_refused(tmp_path):
+def test_a_directory_without_one_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"no SavedModel: expected saved_model\.pb"):
         newest_version(tmp_path)
 
 
-def test_a_saved_model_of_another_kind_is_refused(tmp_path):
+def test_a_saved_model_of_another_kind_is_rejected(tmp_path):
     module = tf.Module()
     double = tf.function(lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([], tf.float32)])
     tf.saved_model.save(module, str(tmp_path / "1"), signatures={"serving_default": double})

@@ -93,7 +93,7 @@ def test_the_limit_is_exact_and_flagged(translator, tokenizers):
 
 
 def test_the_output_is_bounded(model, tokenizers):
-    """Input length + max_extra_length, END counted on both sides."""
+    """Input length + max_extra_length, EOS counted on both sides."""
     translator = Translator(model, tokenizers, dataclasses.replace(FEW, min_length=1000))
     source = translator._read(tf.constant(["a dog.", "the big red house."]))
     found = translator._search(source)
@@ -113,7 +113,7 @@ def test_it_can_be_saved_after_it_was_used(translator, tmp_path):
     tf.train.Checkpoint(translator=translator).write(str(tmp_path / "saved"))
 
 
-def test_ranks_other_than_one_are_refused(translator):
+def test_ranks_other_than_one_are_rejected(translator):
     for text in ("a dog.", [["a dog."]]):
         with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="not compatible with expected shape"):
             translator.translate(tf.constant(text))
@@ -169,7 +169,7 @@ def test_a_prefix_begins_the_translation(translator):
 
 
 def test_a_prefix_that_was_cut_is_flagged(translator):
-    # As many tokens as a translation may have at the longest, without END and one to choose.
+    # As many tokens as a translation may have at the longest, without EOS and one to choose.
     words = [" ".join(["dog"] * count) for count in (LIMIT + 5, LIMIT + 6)]
     found = translator.n_best(["a dog."] * 2, prefixes=words)
     assert [each.truncated for each in found] == [False, True]

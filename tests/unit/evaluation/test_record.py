@@ -46,7 +46,7 @@ def test_a_model_that_does_not_tell_of_cut_pairs_has_no_count_of_them():
     assert "(11 tokens)" in evaluation.report()
 
 
-def test_counts_that_differ_and_empty_test_sets_are_refused():
+def test_counts_that_differ_and_empty_test_sets_are_rejected():
     with pytest.raises(ValueError, match="3 sources and 2 references"):
         evaluate(Echo(), SOURCES, REFERENCES[:2])
     with pytest.raises(ValueError, match="no sentences"):

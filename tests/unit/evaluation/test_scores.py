@@ -76,7 +76,7 @@ def test_fewer_than_two_resamplings_have_no_interval(bootstrap):
     assert (score.mean, score.half_width) == (None, None)
 
 
-def test_fewer_resamplings_than_none_are_refused():
+def test_fewer_resamplings_than_none_are_rejected():
     with pytest.raises(ValueError, match="at least 0, not -3"):
         corpus_scores(HYPOTHESES, REFERENCES, bootstrap=-3)
 
@@ -85,7 +85,7 @@ def test_chinese_is_not_split_at_spaces():
     assert "tok:zh" in evaluation.sacrebleu_score(["我们 好"], ["我们好"], "zh").signature
 
 
-def test_counts_that_differ_are_refused_with_both():
+def test_counts_that_differ_are_rejected_with_both():
     with pytest.raises(ValueError, match="got 2 and 3"):
         corpus_scores(HYPOTHESES[:2], REFERENCES)
     with pytest.raises(ValueError, match="nothing to score"):
@@ -100,12 +100,12 @@ def test_perplexity():
         perplexity(0.0, 0)
 
 
-def test_an_unknown_tokenizer_is_refused_with_the_known_ones():
+def test_an_unknown_tokenizer_is_rejected_with_the_known_ones():
     with pytest.raises(ValueError, match=r"no tokenizer '13b'; choose one of .*13a"):
         corpus_scores(HYPOTHESES, REFERENCES, tokenizer="13b")
 
 
-def test_a_tokenizer_that_cannot_be_had_here_is_refused_with_the_reason(monkeypatch):
+def test_a_tokenizer_that_cannot_be_had_here_is_rejected_with_the_reason(monkeypatch):
     def unavailable(*args, **options):
         raise RuntimeError("Please install the dictionary.")
 

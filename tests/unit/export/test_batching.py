@@ -12,7 +12,7 @@ from tf_transformer.export.serving._rest import BadRequest
 
 
 class Doubling:
-    """Answers x with 2x, refuses negative numbers, and can be held until the test lets it go."""
+    """Answers x with 2x, rejects negative numbers, and can be held until the test lets it go."""
 
     mergeable = True
 

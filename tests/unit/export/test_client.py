@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tf_transformer.export.serving import client as client_module
-from tf_transformer.export.serving.client import Client, RequestRefused, ServerUnavailable
+from tf_transformer.export.serving.client import Client, RequestRejected, ServerUnavailable
 
 BREAK = "…"
 """At the end of an answer: the connection breaks there, half-way."""
@@ -111,9 +111,9 @@ def test_giving_up_says_the_last_reason(server):
 
 
 @pytest.mark.parametrize("status", [400, 404, 413])
-def test_a_refused_request_is_not_sent_again(server, status):
+def test_a_rejected_request_is_not_sent_again(server, status):
     server.script = [(status, '{"error": "wrong"}')]
-    with pytest.raises(RequestRefused, match=f"HTTP {status}: wrong"):
+    with pytest.raises(RequestRejected, match=f"HTTP {status}: wrong"):
         make(server).translate(["a"])
     assert len(server.requests) == 1
 
@@ -142,7 +142,7 @@ def test_strange_answers(server, answer):
 
 
 def test_nobody_there():
-    with pytest.raises(ServerUnavailable, match=r"refused.*Is the server running there"):
+    with pytest.raises(ServerUnavailable, match=r"rejected.*Is the server running there"):
         Client("http://127.0.0.1:9", "toy", retries=1, backoff=0.001).translate(["a"])
 
 

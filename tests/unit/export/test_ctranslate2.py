@@ -41,7 +41,7 @@ def test_quantization_makes_it_smaller(workdir, tmp_path):
     assert sizes["int8_float16"] < sizes["int8"] < sizes["int16"] < sizes["float32"]
 
 
-def test_an_unknown_quantization_is_refused_before_anything_is_written(workdir, tmp_path):
+def test_an_unknown_quantization_is_rejected_before_anything_is_written(workdir, tmp_path):
     with pytest.raises(ValueError, match=r"one of float32.*not 'bfloat16'.*compute_type"):
         export_ctranslate2(workdir, tmp_path / "toy", quantization="bfloat16")
     assert list(tmp_path.iterdir()) == []
@@ -53,7 +53,7 @@ def test_an_existing_output_is_kept(workdir, tmp_path):
         export_ctranslate2(workdir, tmp_path / "toy")
 
 
-def test_weights_that_are_not_finite_are_refused(workdir, tmp_path):
+def test_weights_that_are_not_finite_are_rejected(workdir, tmp_path):
     tensors = load_model_tensors(workdir.checkpoint())
     tensors["decoder/layer_1/feed_forward/inner/bias"][3] = np.nan
     broken = save_checkpoint(tmp_path / "broken", tensors, step=1)
@@ -79,7 +79,7 @@ def test_ids_without_a_piece_of_their_own_get_a_name():
     size = model.vocab_size
     # As in OPUS-MT: </s> is 0, <unk> is 1, the padding, which also starts, is the last id; one id has no piece.
     ids = [size, 1, 1, 0, *range(3, size - 1)]
-    table = IdMap(tuple(ids), size + 1, pad_id=size, unknown_id=1, start_id=size, end_id=0)
+    table = IdMap(tuple(ids), size + 1, pad_id=size, unk_id=1, bos_id=size, eos_id=0)
     pieces = vocabulary(Tokenizer(model.model, table), size + 3)
     assert len(pieces) == len(set(pieces)) == size + 3
     assert pieces[:3] == ["</s>", "<unk>", "<unused_2>"]

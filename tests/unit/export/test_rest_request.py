@@ -1,4 +1,4 @@
-"""TensorFlow Serving's JSON forms, read and refused."""
+"""TensorFlow Serving's JSON forms, read and rejected."""
 
 import base64
 import json
@@ -97,7 +97,7 @@ def test_numbers_and_shapes():
         ({"instances": ["a"], "signature_name": 7}, "'signature_name' has to be a string"),
     ],
 )
-def test_what_is_refused_says_why(body, message):
+def test_what_is_rejected_says_why(body, message):
     with pytest.raises(BadRequest, match=message):
         parse(body)
 
@@ -115,6 +115,6 @@ def test_what_is_refused_says_why(body, message):
         ({"instances": [[1, 2]]}, number(tf.int32, None, 3), r"shape \[-1, 3\]"),
     ],
 )
-def test_other_types_are_refused_too(body, specs, message):
+def test_other_types_are_rejected_too(body, specs, message):
     with pytest.raises(BadRequest, match=message):
         parse(body, specs)

@@ -57,13 +57,13 @@ def test_answers(run):
 
 @pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize("wrong", ["a scalar", [["a", "matrix"]]])
-def test_wrong_ranks_are_refused_and_the_next_request_works(run, name, wrong):
+def test_wrong_ranks_are_rejected_and_the_next_request_works(run, name, wrong):
     with pytest.raises(tf.errors.InvalidArgumentError, match="is not compatible with expected shape"):
         run(name, **dict.fromkeys(INPUTS[name], wrong))
     run(name, **dict.fromkeys(INPUTS[name], ROWS))
 
 
-def test_sides_of_different_length_are_refused(run):
+def test_sides_of_different_length_are_rejected(run):
     with pytest.raises(tf.errors.InvalidArgumentError, match="source and target must have the same number of rows"):
         run("score", source=["a", "b"], target=["c"])
 

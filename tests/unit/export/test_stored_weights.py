@@ -76,18 +76,18 @@ def test_vectors_are_not_rounded():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_refused(bad):
+def test_numbers_that_are_not_finite_are_rejected(bad):
     with pytest.raises(ValueError, match=r"run/best: decoder/kernel holds 1 values that are NaN or infinite"):
         rounded({"decoder/kernel": np.float32([[0, bad]])}, "float32", "run/best")
 
 
-def test_numbers_that_float16_cannot_hold_are_refused_and_bfloat16_is_advised():
+def test_numbers_that_float16_cannot_hold_are_rejected_and_bfloat16_is_advised():
     values = {"kernel": np.float32([[7e4]])}
     with pytest.raises(ValueError, match=r"as float16, kernel holds 1 .*bfloat16"):
         rounded(values, "float16", "run/best")
     assert np.isfinite(rounded(values, "bfloat16", "run/best")["kernel"]).all()
 
 
-def test_an_unknown_type_is_refused():
+def test_an_unknown_type_is_rejected():
     with pytest.raises(ValueError, match="weights must be one of float32, float16, bfloat16, not 'int8'"):
         rounded({}, "int8", "run/best")

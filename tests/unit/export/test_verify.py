@@ -5,7 +5,7 @@ import pytest
 from toy_saved_model import write_toy
 
 from tf_transformer.export import _verify as verify
-from tf_transformer.export._verify import ExportRefused, require_sound, trial_requests, verify_export
+from tf_transformer.export._verify import ExportRejected, require_sound, trial_requests, verify_export
 
 TEXTS = [b"ab", b"c \xff d", b"", b"\x00e"]
 
@@ -48,22 +48,22 @@ def test_the_same_answers_pass(monkeypatch):
         {"more": np.zeros(2)},
     ],
 )
-def test_other_answers_are_refused(monkeypatch, changes):
-    with pytest.raises(ExportRefused, match="does not answer as the checkpoint does, nothing was published"):
+def test_other_answers_are_rejected(monkeypatch, changes):
+    with pytest.raises(ExportRejected, match="does not answer as the checkpoint does, nothing was published"):
         check(monkeypatch, **changes)
 
 
-def test_a_nan_is_refused_even_if_the_checkpoint_gives_it_too(monkeypatch):
+def test_a_nan_is_rejected_even_if_the_checkpoint_gives_it_too(monkeypatch):
     nan = {"scores": np.float32([[np.nan], [0]])}
     monkeypatch.setattr(verify, "answers_of_clean_process", lambda *_: ([EXPECTED | nan], 0.5))
-    with pytest.raises(ExportRefused):
+    with pytest.raises(ExportRejected):
         verify_export("model", ASKED, [EXPECTED | nan])
 
 
 def test_the_message_shows_the_row_and_both_sides(monkeypatch):
-    with pytest.raises(ExportRefused) as refused:
+    with pytest.raises(ExportRejected) as rejected:
         check(monkeypatch, translations=objects(b"eins", b"zwo").reshape(2, 1))
-    message = str(refused.value)
+    message = str(rejected.value)
     assert "nbest.translations of text='two'" in message
     assert "checkpoint: ['zwei']" in message and "export:     ['zwo']" in message
 
@@ -75,20 +75,20 @@ def test_a_clean_process_answers_and_a_wrong_model_is_noticed(tmp_path):
     assert verify_export(tmp_path / "right", requests, expected).rows == 4 * len(TEXTS)
 
     write_toy(tmp_path / "wrong", ">")
-    with pytest.raises(ExportRefused, match="checkpoint: '<AB'\n    export:     '>AB'"):
+    with pytest.raises(ExportRejected, match="checkpoint: '<AB'\n    export:     '>AB'"):
         verify_export(tmp_path / "wrong", requests, expected)
 
 
-def test_what_does_not_load_is_refused_with_the_reason(tmp_path):
+def test_what_does_not_load_is_rejected_with_the_reason(tmp_path):
     write_toy(tmp_path / "model")
     (tmp_path / "model" / "variables" / "variables.index").unlink()
-    with pytest.raises(ExportRefused, match=r"does not load and answer in a process of its own(?s:.)*variables"):
+    with pytest.raises(ExportRejected, match=r"does not load and answer in a process of its own(?s:.)*variables"):
         verify_export(tmp_path / "model", ASKED, [EXPECTED])
 
 
-def test_what_inspect_objects_to_is_refused(tmp_path):
+def test_what_inspect_objects_to_is_rejected(tmp_path):
     write_toy(tmp_path / "model")
     assert require_sound(tmp_path / "model").oldest_server == "2.12.1"
     write_toy(tmp_path / "nan", weight=float("nan"))
-    with pytest.raises(ExportRefused, match=r"not sound, nothing was published(?s:.)*NaN or infinite"):
+    with pytest.raises(ExportRejected, match=r"not sound, nothing was published(?s:.)*NaN or infinite"):
         require_sound(tmp_path / "nan")

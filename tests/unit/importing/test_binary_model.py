@@ -46,7 +46,7 @@ BAD = {
     "truncated": (model(GOOD)[:-9], "truncated"),
     "empty": (b"", "truncated"),
     "version": (model(GOOD, version=2), "version 2"),
-    "foreign": (b"PK\x03\x04" + bytes(90), "no.*version|version"),
+    "external": (b"PK\x03\x04" + bytes(90), "no.*version|version"),
     "specification": (model(GOOD, name="WhisperSpec"), "'WhisperSpec'"),
     "trailing": (model(GOOD) + b"\0", "1 bytes follow"),
     "twice": (model(GOOD, GOOD), "two variables 'a'"),
@@ -63,7 +63,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_files_are_refused_with_their_name(kind, file):
+def test_bad_files_are_rejected_with_their_name(kind, file):
     data, message = BAD[kind]
     file.write_bytes(data)
     with pytest.raises(ImportedModelError, match=message) as error:

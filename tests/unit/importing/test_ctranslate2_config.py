@@ -1,4 +1,4 @@
-"""The settings beside CTranslate2's weights: honoured, or refused by name."""
+"""The settings beside CTranslate2's weights: honoured, or rejected by name."""
 
 import json
 
@@ -13,7 +13,7 @@ from tf_transformer.importing._importer import import_model
 from tf_transformer.importing.ctranslate2._binary_model import read_binary_model
 from tf_transformer.workdir.checkpoints import load_model_tensors
 
-REFUSED = {
+REJECTED = {
     "add_source_bos": (True, "add_source_bos is true: our sources begin with no start token"),
     "add_source_eos": ("yes", "add_source_eos must be true or false, not 'yes'"),
     "decoder_start_token": (None, "decoder_start_token is null"),
@@ -38,16 +38,16 @@ def change(exported, **settings):
     (exported / "config.json").write_text(json.dumps(config | settings))
 
 
-@pytest.mark.parametrize("field", REFUSED)
-def test_settings_that_we_have_no_part_for_are_refused(field, exported, tmp_path):
-    value, message = REFUSED[field]
+@pytest.mark.parametrize("field", REJECTED)
+def test_settings_that_we_have_no_part_for_are_rejected(field, exported, tmp_path):
+    value, message = REJECTED[field]
     change(exported, **{field: value})
     with pytest.raises(ImportedModelError, match=f"config.json: {message}"):
         import_model(exported, tmp_path / "imported")
     assert [path.name for path in tmp_path.iterdir()] == ["exported"]
 
 
-def test_a_folder_without_its_settings_is_refused(exported, tmp_path):
+def test_a_folder_without_its_settings_is_rejected(exported, tmp_path):
     (exported / "config.json").unlink()
     with pytest.raises(ImportedModelError, match=r"no config.json"):
         import_model(exported, tmp_path / "imported")
@@ -69,7 +69,7 @@ def test_models_from_before_config_json(ends, workdir, exported, tmp_path):
     (exported / "config.json").unlink()
     older(exported / "model.bin", with_source_eos=np.int8(ends), eos_token=np.frombuffer(b"</s>", np.int8))
     imported = import_model(exported, tmp_path / "imported")
-    assert imported.tokenizers.source.adds_end is ends
+    assert imported.tokenizers.source.add_eos is ends
     before, after = (load_model_tensors(each.checkpoint()) for each in (workdir, imported))
     assert sorted(before) == sorted(after)
     assert all(np.array_equal(after[name], value) for name, value in before.items())

@@ -18,7 +18,7 @@ def test_every_way_to_write_a_token(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "no number here\n", "a: 0\nb: 0\n", "a: 0\nb: 4000000000\n", "<html>\n</html>\n"])
-def test_other_files_are_refused(text, tmp_path):
+def test_other_files_are_rejected(text, tmp_path):
     file = tmp_path / "vocab.yml"
     file.write_text(text)
     with pytest.raises(ImportedModelError, match=r"vocab\.yml"):

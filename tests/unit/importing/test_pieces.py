@@ -65,7 +65,7 @@ def test_characters_that_only_the_vocabulary_knows_have_their_id(shared):
     made = tokenizer(shared.model, known, order, "toy")
     ids = made.encode("the 饺子 house.")
     assert order.ids(known)["饺"] in ids
-    assert made.unknown_id in ids
+    assert made.unk_id in ids
     assert [i for i in made.encode("the house.") if i not in ids] == []
     assert made.tokenize(tf.constant(["the 饺子 house."])).to_list() == [ids]
     assert made.decode([*made.encode("鵰")]) == "鵰"
@@ -84,8 +84,8 @@ def test_pieces_that_the_vocabulary_lacks_are_unknown(shared):
     tokens = [token for token in tokens_of(shared) if token != "."]
     known = vocabulary(tokens, "toy")
     made = tokenizer(shared.model, known, RowOrder.of(known, len(tokens)), "toy")
-    assert made.unknown_id in made.encode("the house.")
-    assert made.unknown_id not in made.encode("the house")
+    assert made.unk_id in made.encode("the house.")
+    assert made.unk_id not in made.encode("the house")
 
 
 def test_the_targets_pieces_are_made_where_only_the_sources_came(shared, caplog):
@@ -95,7 +95,7 @@ def test_the_targets_pieces_are_made_where_only_the_sources_came(shared, caplog)
     made = tokenizer(target_pieces(shared.model, known), known, order, "toy")
     assert "one SentencePiece model for the source only" in caplog.text
     ids = order.ids(known)
-    written = [ids["▁Haus"], ids["es"], ids["▁wort7"], made.end_id]
+    written = [ids["▁Haus"], ids["es"], ids["▁wort7"], made.eos_id]
     assert made.decode(written) == "Hauses wort7"
     assert made.encode("Hauses wort7") == written
     assert made.detokenize(tf.constant([written])).numpy().tolist() == [b"Hauses wort7"]
@@ -109,7 +109,7 @@ def test_one_model_that_has_the_whole_vocabulary_serves_both(shared):
     assert made.sha256 == Tokenizer(shared.model).sha256
 
 
-def test_vocabularies_that_are_none_are_refused():
+def test_vocabularies_that_are_none_are_rejected():
     with pytest.raises(ImportedModelError, match="toy: a vocabulary has each token once; 1 are repeated"):
         vocabulary(["</s>", "a", "a"], "toy")
     with pytest.raises(ImportedModelError, match="no token '</s>'"):

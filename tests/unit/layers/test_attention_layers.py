@@ -140,7 +140,7 @@ def test_blockwise_and_dropout_exclude_each_other():
         layers.MultiHeadAttention(2, 3, dropout=0.1, block_size=4)
 
 
-def test_wrong_ranks_and_sizes_are_refused():
+def test_wrong_ranks_and_sizes_are_rejected():
     with pytest.raises(ValueError, match=r"expects \(B, T, D\)"):
         layers.MultiHeadAttention(2, 3)(np.ones((2, 8), "float32"))
     with pytest.raises(ValueError, match="num_heads must be at least 1, not 0"):

@@ -25,12 +25,12 @@ def test_embeddings_begin_with_the_spread_of_the_paper():
 
 
 @pytest.mark.parametrize("ids", [[[11]], [[-1]]])
-def test_ids_outside_the_vocabulary_are_refused(ids):
+def test_ids_outside_the_vocabulary_are_rejected(ids):
     with pytest.raises(ValueError, match="expects ids from 0 to 10; got ids from"):
         layers.SharedEmbedding(11, 4)(np.array(ids))
 
 
-def test_text_that_was_not_tokenized_is_refused():
+def test_text_that_was_not_tokenized_is_rejected():
     with pytest.raises(ValueError, match="expects integer ids, not float32: tokenize"):
         layers.SharedEmbedding(11, 4)(np.ones((1, 2), "float32"))
 
@@ -68,7 +68,7 @@ def test_positions_can_be_given(kind):
     np.testing.assert_allclose(shuffled, whole[:, order], atol=1e-6)
 
 
-def test_what_does_not_fit_is_refused():
+def test_what_does_not_fit_is_rejected():
     with pytest.raises(ValueError, match="learned 4 positions; a sequence of 5 does not fit"):
         layers.PositionalEncoding("learned", max_positions=4)(np.ones((1, 5, 8), "float32"))
     with pytest.raises(ValueError, match="even width, not 7"):

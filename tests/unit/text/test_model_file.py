@@ -1,4 +1,4 @@
-"""Model files from strangers: garbage, cuts and hostile offsets are errors that name the file."""
+"""Model files from untrusted sources: garbage, cuts and hostile offsets are errors that name the file."""
 
 import pytest
 from sentencepiece import sentencepiece_model_pb2
@@ -24,13 +24,13 @@ def test_a_good_file_is_read(tmp_path, model):
 
 
 @pytest.mark.parametrize("junk", [b"", b"garbage", b"\x0a\x05abc", b"<html>503</html>", b"\x00" * 1024])
-def test_garbage_is_refused(tmp_path, junk):
+def test_garbage_is_rejected(tmp_path, junk):
     with pytest.raises(TokenizerError, match=r"some\.model: not a usable"):
         read(tmp_path, junk)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.999])
-def test_a_truncated_file_is_refused(tmp_path, model, share):
+def test_a_truncated_file_is_rejected(tmp_path, model, share):
     with pytest.raises(TokenizerError, match=r"some\.model"):
         read(tmp_path, model[: int(len(model) * share)])
 
@@ -69,7 +69,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_hostile_contents_are_refused(tmp_path, model, change):
+def test_hostile_contents_are_rejected(tmp_path, model, change):
     with pytest.raises(TokenizerError, match=r"some\.model: not a usable"):
         read(tmp_path, hostile(model, change))
 
@@ -80,7 +80,7 @@ def test_special_ids_elsewhere_need_a_table(model):
         Subwords(swapped, name="some.model")
 
 
-def test_a_table_of_another_size_is_refused(model):
+def test_a_table_of_another_size_is_rejected(model):
     with pytest.raises(TokenizerError, match="has 151 pieces but its table of ids has 7"):
         Subwords(model, IdMap(range(7), 7, 0, 1, 2, 3))
 
@@ -88,7 +88,7 @@ def test_a_table_of_another_size_is_refused(model):
 @pytest.mark.parametrize(
     "text", ["[]", "{}", '{"ids": [1.5]}', '{"ids": [0], "vocab_size": 1, "pad_id": 0}', "not json"]
 )
-def test_a_bad_table_is_refused(tmp_path, text):
+def test_a_bad_table_is_rejected(tmp_path, text):
     (tmp_path / "t.ids.json").write_text(text)
     with pytest.raises(TokenizerError, match=r"t\.ids\.json: not a usable table"):
         IdMap.from_file(tmp_path / "t.ids.json")
@@ -97,6 +97,6 @@ def test_a_bad_table_is_refused(tmp_path, text):
 @pytest.mark.parametrize(
     "fields", [([5], 5, 0, 1, 2, 3), ([-1], 5, 0, 1, 2, 3), ([], 5, 0, 1, 2, 3), ([0], 5, 0, 1, 2, 2)]
 )
-def test_ids_out_of_range_are_refused(fields):
+def test_ids_out_of_range_are_rejected(fields):
     with pytest.raises(TokenizerError):
         IdMap(*fields)

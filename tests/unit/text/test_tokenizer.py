@@ -53,8 +53,8 @@ def test_python_and_graph_give_the_same_ids_and_text(tokenizer, text):
     ids = tokenizer.encode(text)
     [in_graph] = tokenizer.tokenize(tf.constant([as_bytes(text)])).to_list()
     assert in_graph == ids
-    assert ids[-1] == tokenizer.end_id
-    assert not set(ids[:-1]) & {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id}
+    assert ids[-1] == tokenizer.eos_id
+    assert not set(ids[:-1]) & {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id}
     [back] = tokenizer.detokenize(tf.constant([ids])).numpy()
     assert back.decode() == tokenizer.decode(ids)
 
@@ -75,9 +75,9 @@ def test_text_comes_back_normalised(tokenizer):
 
 
 def test_special_ids(tokenizer):
-    assert (tokenizer.pad_id, tokenizer.unknown_id, tokenizer.start_id, tokenizer.end_id) == (0, 1, 2, 3)
+    assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
     assert tokenizer.vocab_size == 733
-    assert tokenizer.unknown_id in tokenizer.encode("\u4e5f")
+    assert tokenizer.unk_id in tokenizer.encode("\u4e5f")
     assert tokenizer.encode("") == [3]
     assert tokenizer.pieces([2, 3, 0]) == ["<s>", "</s>", "<pad>"]
 
@@ -117,24 +117,24 @@ def test_mapped_ids(tokenizer, mapped, text):
 
 
 def test_mapped_text_comes_back(mapped):
-    assert mapped.end_id == 0 and mapped.encode(SENTENCES[1])[-1] == 0
+    assert mapped.eos_id == 0 and mapped.encode(SENTENCES[1])[-1] == 0
     assert mapped.decode(mapped.encode(SENTENCES[1])) == SENTENCES[1]
 
 
 def test_a_table_can_leave_the_end_out(tokenizer, mapped, tmp_path):
-    endless = Tokenizer(tokenizer.model, dataclasses.replace(mapped.id_map, adds_end=False))
+    endless = Tokenizer(tokenizer.model, dataclasses.replace(mapped.id_map, add_eos=False))
     texts = ["one two", "", "three </s>"]
     expected = [row[:-1] for row in mapped.encode_batch(texts)]
     assert endless.encode_batch(texts) == endless.tokenize(tf.constant(texts)).to_list() == expected
-    assert not endless.adds_end and mapped.adds_end
+    assert not endless.add_eos and mapped.add_eos
     assert endless.sha256 != mapped.sha256
     save_tokenizers(TokenizerPair(endless, mapped), tmp_path)
     loaded = load_tokenizers(tmp_path)
-    assert (loaded.source.adds_end, loaded.target.adds_end) == (False, True)
+    assert (loaded.source.add_eos, loaded.target.add_eos) == (False, True)
     assert loaded.source.sha256 == endless.sha256
     assert pickle.loads(pickle.dumps(loaded.source.subwords)).encode_batch(texts) == expected
     (tmp_path / "source.ids.json").write_text(endless.id_map.to_json().replace("false", "0"))
-    with pytest.raises(TokenizerError, match="true or false for 'adds_end'"):
+    with pytest.raises(TokenizerError, match="true or false for 'add_eos'"):
         load_tokenizers(tmp_path)
 
 

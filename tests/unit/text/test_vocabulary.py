@@ -18,7 +18,7 @@ def test_the_same_texts_give_the_same_model():
     assert train_model(TEXTS, 149) == train_model(iter(TEXTS), 149)
 
 
-def test_a_default_too_large_is_reduced_and_an_explicit_one_refused():
+def test_a_default_too_large_is_reduced_and_an_explicit_one_rejected():
     largest = Subwords(train_model(TEXTS, 37_000, exact=False)).vocab_size
     assert 100 < largest < 400
     with pytest.raises(TokenizerError, match=f"ask for at most {largest}"):
@@ -38,7 +38,7 @@ def test_no_text_is_an_error(texts):
 
 
 @pytest.mark.parametrize("size", [0, 5, 10**7])
-def test_impossible_sizes_are_refused(size):
+def test_impossible_sizes_are_rejected(size):
     with pytest.raises(TokenizerError, match="expected a vocabulary size from"):
         train_model(TEXTS, size)
 

@@ -151,7 +151,7 @@ def test_a_failed_write_says_so_and_changes_nothing(tmp_path, monkeypatch):
     assert verify_checkpoint(tmp_path / "best")["step"] == 5
 
 
-def test_a_newer_format_is_refused(tmp_path, monkeypatch):
+def test_a_newer_format_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "FORMAT", 2)
     path = save(tmp_path, 7)
     monkeypatch.setattr(checkpoints, "FORMAT", 1)

@@ -101,6 +101,6 @@ def test_half_precision_logits_are_summed_in_float32():
     assert float(sums.loss) == pytest.approx(reference(logits, labels, 0.1)[0], rel=1e-2)
 
 
-def test_refuses_a_smoothing_of_one():
+def test_rejects_a_smoothing_of_one():
     with pytest.raises(ValueError, match=r"label_smoothing must be .* not 1"):
         LabelSmoothedCrossEntropy(1.0)

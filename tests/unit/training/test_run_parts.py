@@ -37,7 +37,7 @@ def test_groups_are_consecutive_batches_of_one_shape_and_know_the_position():
     assert not taken[0][0][1]["labels"][5:].any()
 
 
-def test_a_second_lock_is_refused_and_names_the_holder(tmp_path):
+def test_a_second_lock_is_rejected_and_names_the_holder(tmp_path):
     with RunLock(tmp_path), pytest.raises(RunLockedError, match=f"process {os.getpid()} on .* is training there"):
         RunLock(tmp_path).__enter__()
     with RunLock(tmp_path):
@@ -75,7 +75,7 @@ def test_sigterm_is_a_request_and_the_old_handler_comes_back():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_fields_that_change_the_model_are_refused_by_name_and_others_are_not():
+def test_fields_that_change_the_model_are_rejected_by_name_and_others_are_not():
     saved = Config()
     check_config(saved, saved.override(["training.max_steps=7", "decoding.beam_size=2"]), "run")
     changed = saved.override(["model.num_layers=5", "training.warmup_steps=77", "training.max_steps=7"])
@@ -87,7 +87,7 @@ def test_fields_that_change_the_model_are_refused_by_name_and_others_are_not():
     check_config(saved, changed, "run", begun=False, weights=False)
 
 
-def test_another_vocabulary_and_other_records_are_refused():
+def test_another_vocabulary_and_other_records_are_rejected():
     info = {"tokenizer": {"sha256": "a"}, "splits": {"train": {"shards": [{"sha256": "x"}]}}}
     check_dataset(info, json.loads(json.dumps(info)), "run", "data")
     with pytest.raises(ChangedRunError, match=r"another vocabulary .*tokenizer.sha256 was a, is b"):
@@ -116,7 +116,7 @@ def test_strategies_that_cannot_be_say_why(monkeypatch):
         ("mirrored", 0, "must be at least 1, not 0"),
     ],
 )
-def test_replicas_that_would_be_ignored_are_refused(monkeypatch, name, replicas, message):
+def test_replicas_that_would_be_ignored_are_rejected(monkeypatch, name, replicas, message):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(StrategyError, match=message):
         make_strategy(name, replicas)
@@ -152,14 +152,14 @@ def test_the_average_is_the_mean_of_the_models(tmp_path):
         ({"v": np.zeros((2, 3), "float32")}, "another model than .*: v differs"),
     ],
 )
-def test_the_average_refuses_what_does_not_belong(tmp_path, weights, message):
+def test_the_average_rejects_what_does_not_belong(tmp_path, weights, message):
     paths = [save(tmp_path, 1, {"w": np.ones((2, 3), "float32")}), save(tmp_path, 2, weights)]
     with pytest.raises(CheckpointError, match=message):
         averaging.average_checkpoints(paths, tmp_path / "average")
     assert not (tmp_path / "average").exists()
 
 
-def test_the_average_refuses_a_damaged_one(tmp_path):
+def test_the_average_rejects_a_damaged_one(tmp_path):
     path = save(tmp_path, 1, {"w": np.ones((2, 3), "float32")})
     (path / checkpoints.MODEL).write_bytes(b"")
     with pytest.raises(CheckpointError, match="is damaged"):

@@ -29,6 +29,6 @@ def test_an_optimizer_that_carries_it_can_be_saved_and_loaded():
     assert loaded._learning_rate.get_config() == {"model_dim": 48, "warmup_steps": 11, "scale": 0.5}
 
 
-def test_refuses_a_warmup_of_no_steps():
+def test_rejects_a_warmup_of_no_steps():
     with pytest.raises(ValueError, match="warmup_steps must be above 0, not 0"):
         NoamSchedule(64, warmup_steps=0)

@@ -70,7 +70,7 @@ class AblationOptions:
 
 
 def row_configs(rows: Sequence[str], options: AblationOptions) -> dict[str, Config]:
-    """The configuration of each row by its name; rows that scaling makes the same model are refused."""
+    """The configuration of each row by its name; rows that scaling makes the same model are rejected."""
     if not rows:
         raise ConfigError("An ablation needs at least one row, such as base or A1.")
     configs = {name: _row_config(name, options) for name in dict.fromkeys(rows)}
@@ -111,7 +111,7 @@ def scale_model(model: ModelConfig, scale: float, depth_scale: float = 1.0) -> M
 
 
 def _check_settings(preset: Config, settings: Sequence[str]) -> None:
-    """Refuses a setting of the very field that a row of the table is about."""
+    """Rejects a setting of the very field that a row of the table is about."""
     if preset.preset not in _ROWS_OF_ONE_CHANGE:
         return
     for setting in settings:

@@ -137,7 +137,7 @@ class Ablation:
         return as_json(self._setting, results)
 
     def _kept(self, directory: pathlib.Path, config: Config) -> RowResult | None:
-        """The result of a row that needs no more; a row of another configuration is refused, not overwritten."""
+        """The result of a row that needs no more; a row of another configuration is rejected, not overwritten."""
         if not (directory / CONFIG).is_file():
             return None
         saved = Workdir(directory)

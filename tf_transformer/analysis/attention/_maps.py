@@ -74,8 +74,8 @@ def attention_maps(model, tokenizers, source: str, target: str) -> AttentionMaps
 
 
 def maps_of_ids(model, tokenizers, source: Sequence[int], labels: Sequence[int]) -> AttentionMaps:
-    """As `attention_maps`, of ids: `source` and `labels`, what the decoder is to write, both ending in END."""
-    decoder_input = [model.config.start_id, *labels[:-1]]
+    """As `attention_maps`, of ids: `source` and `labels`, what the decoder is to write, both ending in EOS."""
+    decoder_input = [model.config.bos_id, *labels[:-1]]
     inputs = {"source": np.array([source], "int32"), "target": np.array([decoder_input], "int32")}
     _, weights = model(inputs, training=False, return_attention=True)
     return AttentionMaps(
@@ -122,5 +122,5 @@ def _at_most(limit: int, tokenizer, text: str, side: str) -> list[int]:
     ids = list(tokenizer.encode(text))
     if len(ids) > limit:
         logger.warning("The %s has %d tokens; the maps are of the %d that the model reads.", side, len(ids), limit)
-        ids = [*ids[: limit - 1], tokenizer.end_id] if tokenizer.adds_end else ids[:limit]
+        ids = [*ids[: limit - 1], tokenizer.eos_id] if tokenizer.add_eos else ids[:limit]
     return ids or [tokenizer.pad_id]

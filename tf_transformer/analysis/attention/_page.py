@@ -42,7 +42,7 @@ def page(maps: AttentionMaps, title: str | None = None) -> Page:
     Example:
         >>> pathlib.Path("attention.html").write_text(page(maps), encoding="utf-8")
     """
-    source, target = _sentence(_without_end(maps.source)), _sentence(maps.target[1:])
+    source, target = _sentence(_without_eos(maps.source)), _sentence(maps.target[1:])
     values = {
         "TITLE": html.escape(title or f"Attention: {source}"),
         "SOURCE": html.escape(source),
@@ -83,7 +83,7 @@ def _kind(maps: AttentionMaps, kind: str) -> dict:
     }
 
 
-def _without_end(tokens: list[str]) -> list[str]:
+def _without_eos(tokens: list[str]) -> list[str]:
     return tokens[:-1] if tokens[-1:] == ["</s>"] else tokens
 
 

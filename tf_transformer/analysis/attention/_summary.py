@@ -124,8 +124,8 @@ class _Totals:
 def _batches(config, tokenizers, pairs: Sequence[tuple[str, str]]) -> Iterator[list[tuple[list[int], list[int]]]]:
     """Pairs of ids, the source's and the decoder's input, in batches of similar length."""
     sources = tokenizers.source.encode_batch(source for source, _ in pairs)
-    targets = [[config.start_id, *ids[:-1]] for ids in tokenizers.target.encode_batch(target for _, target in pairs)]
-    # A source of nothing, not even END, has nothing to be looked at.
+    targets = [[config.bos_id, *ids[:-1]] for ids in tokenizers.target.encode_batch(target for _, target in pairs)]
+    # A source of nothing, not even EOS, has nothing to be looked at.
     rows = sorted((row for row in zip(sources, targets) if row[0]), key=lambda row: max(map(len, row)))
     if not rows:
         raise ValueError("Heads are summarised over sentence pairs; none were given.")

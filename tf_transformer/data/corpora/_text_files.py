@@ -75,7 +75,7 @@ class LineFile:
         return {"name": self.path.name, "bytes": self.path.stat().st_size, "sha256": digest.hexdigest()}
 
     def _check_start(self) -> None:
-        """Refuses what cannot be read at all before any work starts."""
+        """Rejects what cannot be read at all before any work starts."""
         if not self.path.is_file():
             what = "a directory" if self.path.is_dir() else "nothing"
             raise CorpusError(f"{self.path}: expected a text file, found {what} there; check the path.")
@@ -153,7 +153,7 @@ class TabbedFile:
     def open(cls, path: str | Path) -> TabbedFile:
         file = LineFile(path)
         split = cls(file, file.count())
-        next(iter(split))  # a file that is no TSV is refused now, not after the work on another split
+        next(iter(split))  # a file that is no TSV is rejected now, not after the work on another split
         return split
 
     def __iter__(self) -> Iterator[Pair]:

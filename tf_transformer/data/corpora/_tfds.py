@@ -117,7 +117,7 @@ def _find_builder(name: str, data_dir: str | Path | None):
     if not _NAME.fullmatch(name):
         raise CorpusError(
             f"Expected tfds:<builder>/<pair> such as tfds:wmt14_translate/de-en, got tfds:{name}; a namespace and a "
-            "missing pair are refused."
+            "missing pair are rejected."
         )
     builder_name, _, config = name.partition("/")
     try:

@@ -48,7 +48,7 @@ class Encoder:
 
     Args:
         source, target: the vocabularies.
-        max_length: pairs with a longer side, in tokens with END, are dropped and counted.
+        max_length: pairs with a longer side, in tokens with EOS, are dropped and counted.
         held_out: numbers of pairs that are not encoded but handed back as text.
     """
 
@@ -68,7 +68,7 @@ class Encoder:
         for i in reversed(held):
             del sources[i], targets[i]
         source_ids, target_ids = self.source.encode_batch(sources), self.target.encode_batch(targets)
-        ends = self.source.adds_end, self.target.adds_end
+        ends = self.source.add_eos, self.target.add_eos
         said = [p for p in zip(source_ids, target_ids) if len(p[0]) > ends[0] and len(p[1]) > ends[1]]
         pairs = [p for p in said if max(len(p[0]), len(p[1])) <= self.max_length]
         source_ids, target_ids = [p[0] for p in pairs], [p[1] for p in pairs]

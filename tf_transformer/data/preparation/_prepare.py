@@ -33,7 +33,7 @@ class PrepareOptions:
 
     Attributes:
         vocab_size: of the shared vocabulary; None for the default of the languages, reduced if the corpus is small.
-        max_length: training pairs with a longer side, in words or in tokens with END, are dropped.
+        max_length: training pairs with a longer side, in words or in tokens with EOS, are dropped.
         max_ratio: training pairs with a side so many times longer than the other, in characters, are dropped.
         drop_identical: whether training pairs with equal sides are dropped.
         drop_duplicates: whether repeated training pairs are dropped.
@@ -95,7 +95,7 @@ def prepare(
 
 
 def _check_padding(tokenizers: TokenizerPair) -> None:
-    """Refuses tables of ids by which padding is not 0: batches are filled up, and losses masked, with 0."""
+    """Rejects tables of ids by which padding is not 0: batches are filled up, and losses masked, with 0."""
     for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
         if tokenizer.pad_id != 0:
             raise PreparedError(

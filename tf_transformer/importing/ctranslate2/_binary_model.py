@@ -154,7 +154,7 @@ class CTranslate2Config:
 
 
 def read_config(directory: pathlib.Path, binary: BinaryModel) -> CTranslate2Config:
-    """The settings of a model directory; what we have no part for is refused by its name."""
+    """The settings of a model directory; what we have no part for is rejected by its name."""
     if binary.version < _WITH_FILE:
         name, values = directory / "model.bin", _older(binary)
     else:

@@ -105,7 +105,7 @@ class CTranslate2Layers:
         return self._tensor(f"{name}/weight", 2).T, bias
 
     def check_all_read(self) -> None:
-        """Refuses a model with variables that none of our layers has."""
+        """Rejects a model with variables that none of our layers has."""
         for name in sorted(self._variables.keys() - self._read):
             off = _MUST_BE_OFF.fullmatch(name) and not self._variables[name].any()
             if not off and not _WITHOUT_EFFECT.fullmatch(name):

@@ -12,7 +12,7 @@ import pathlib
 import numpy as np
 
 from tf_transformer.importing._assembly import position_fields
-from tf_transformer.importing._external_model import ForeignModel, ImportedModelError, Vocabulary, vocabulary
+from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary, vocabulary
 from tf_transformer.importing._files import read_json, sentencepiece_files
 from tf_transformer.importing._layer_weights import gelu_sigmoid_as_swish, layer_tensors
 from tf_transformer.importing.ctranslate2._binary_model import CTranslate2Config, read_binary_model, read_config
@@ -23,7 +23,7 @@ _GELU_SIGMOID = 4
 _OTHER_ACTIVATIONS = {1: "gelu (tanh)", 5: "tanh", 6: "sigmoid"}
 
 
-def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None) -> ForeignModel:
+def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None) -> ExternalModel:
     """The model of a CTranslate2 directory.
 
     Args:
@@ -48,7 +48,7 @@ def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None
     scaled = layers.scaled_embeddings(source_table.shape[1])
     layers.check_all_read()
     pieces = sentencepiece_files(directory, source_file, target_file)
-    return ForeignModel(
+    return ExternalModel(
         format="CTranslate2",
         architecture={
             **layers.dimensions(tensors),

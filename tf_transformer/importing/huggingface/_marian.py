@@ -13,7 +13,7 @@ import numpy as np
 from tf_transformer.importing._assembly import position_fields
 from tf_transformer.importing._external_model import (
     MAX_LAYERS,
-    ForeignModel,
+    ExternalModel,
     ImportedModelError,
     Vocabulary,
     vocabulary,
@@ -29,7 +29,7 @@ _ATTENTION = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
 _PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 
 
-def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None) -> ForeignModel:
+def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None) -> ExternalModel:
     """The model of a folder that `MarianMTModel.save_pretrained` wrote, with its tokenizer's files."""
     config = _Settings(read_json(directory / "config.json"), directory / "config.json")
     config.check()
@@ -46,7 +46,7 @@ def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None
     source, target = _vocabularies(directory, config, len(source_table))
     pieces = sentencepiece_files(directory, source_file, target_file)
     heads, dim = config.number("encoder_attention_heads", 1024), config.number("d_model", 1 << 16)
-    return ForeignModel(
+    return ExternalModel(
         format="Hugging Face Marian",
         architecture={
             **positions,

@@ -1,6 +1,6 @@
 """Marian's own files, as OPUS-MT releases them: weights, options, vocabulary.
 
-It is YAML by name only: tokens such as control characters are written as they are, which YAML's own parsers refuse or
+It is YAML by name only: tokens such as control characters are written as they are, which YAML's own parsers reject or
 change. So it is read by lines; of YAML there are the three ways to write a key, and the long form with `?` and `:`.
 
 *.npz                     the weights, and the options in the array special:model.yml
@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 
 from tf_transformer.importing._assembly import position_fields
-from tf_transformer.importing._external_model import MAX_LAYERS, ForeignModel, ImportedModelError, vocabulary
+from tf_transformer.importing._external_model import MAX_LAYERS, ExternalModel, ImportedModelError, vocabulary
 from tf_transformer.importing._files import MAX_BYTES, sentencepiece_files
 from tf_transformer.importing._layer_weights import gelu_sigmoid_as_swish, layer_tensors
 from tf_transformer.importing.marian._layers import MarianLayers
@@ -187,7 +187,7 @@ OPTIONS = "special:model.yml"
 
 def read_marian(
     directory: pathlib.Path, file: pathlib.Path | None = None, source_file=None, target_file=None
-) -> ForeignModel:
+) -> ExternalModel:
     """The model of an OPUS-MT folder.
 
     Args:
@@ -211,7 +211,7 @@ def read_marian(
     files = _vocabulary_files(directory, decoder)
     vocabularies = [vocabulary(read_marian_vocabulary(each), str(each)) for each in dict.fromkeys(files)]
     pieces = sentencepiece_files(directory, source_file, target_file)
-    return ForeignModel(
+    return ExternalModel(
         format="Marian",
         architecture=options.architecture(source_table.shape[1]) | positions | {"attention_bias": biased},
         layers=tensors,

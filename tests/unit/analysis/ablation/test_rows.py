@@ -55,12 +55,12 @@ def test_settings_hold_for_every_row():
         assert (config.training.warmup_steps, config.training.batch_tokens) == (70, 1024)
 
 
-def test_a_setting_of_what_a_row_is_about_is_refused():
+def test_a_setting_of_what_a_row_is_about_is_rejected():
     with pytest.raises(ConfigError, match=r"Row C-N4 is about model\.num_layers"):
         row_configs(["base", "C-N4"], AblationOptions(settings=("model.num_layers=3",)))
 
 
-def test_rows_that_scaling_makes_the_same_are_refused():
+def test_rows_that_scaling_makes_the_same_are_rejected():
     with pytest.raises(ConfigError, match="Rows C-N2 and C-N4 are the same model"):
         row_configs(["C-N2", "C-N4"], AblationOptions(depth_scale=0.1))
 

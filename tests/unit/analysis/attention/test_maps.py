@@ -47,7 +47,7 @@ def test_maps_are_the_models_own_weights():
     model, tokenizers = toy_model(), toy_tokenizers()
     maps = attention_maps(model, tokenizers, "a small bird", "the window")
     source, target = tokenizers.source.encode("a small bird"), tokenizers.target.encode("the window")
-    inputs = {"source": np.array([source]), "target": np.array([[model.config.start_id, *target[:-1]]])}
+    inputs = {"source": np.array([source]), "target": np.array([[model.config.bos_id, *target[:-1]]])}
     _, weights = model(inputs, return_attention=True)
     np.testing.assert_allclose(maps.cross[1, 4], np.asarray(weights["cross"][1])[0, 4], atol=1e-6)
 
@@ -61,6 +61,6 @@ def test_saved_maps_come_back(tmp_path):
         np.testing.assert_array_equal(loaded.weights(kind), maps.weights(kind))
 
 
-def test_an_unknown_kind_is_refused():
+def test_an_unknown_kind_is_rejected():
     with pytest.raises(ValueError, match="kinds of attention are encoder, decoder, cross; there is no 'self'"):
         toy_maps().weights("self")

@@ -18,7 +18,7 @@ PAIRS = [(source, target) for source in SENTENCES for target in SENTENCES[:2]]
 class _KnownHeads:
     """A model of one layer whose heads look at the previous, the same, the next, the last key, and everywhere."""
 
-    config = types.SimpleNamespace(pad_id=0, start_id=2, num_heads=5)
+    config = types.SimpleNamespace(pad_id=0, bos_id=2, num_heads=5)
 
     def __call__(self, inputs, training, return_attention):
         assert return_attention and not training
@@ -100,7 +100,7 @@ def test_roles_without_a_favourite_position():
     assert role_of(measures | {"reach": 0.9}) == "everywhere"
 
 
-def test_no_pairs_are_refused():
+def test_no_pairs_are_rejected():
     with pytest.raises(ValueError, match="none were given"):
         summarise_heads(toy_model(), toy_tokenizers(), [])
 

@@ -123,6 +123,6 @@ def test_the_languages_turn_it_round(splits, source, target):
 
 
 @pytest.mark.parametrize(("source", "target"), [("fr", None), ("en", "fr"), ("en", "en")])
-def test_other_languages_are_refused(source, target):
+def test_other_languages_are_rejected(source, target):
     with pytest.raises(CorpusError, match="languages en and de of phrasebook"):
         open_corpus("phrasebook", source_language=source, target_language=target)

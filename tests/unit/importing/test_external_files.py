@@ -9,7 +9,7 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
-from foreign_toys import huggingface_toy, marian_toy
+from external_toys import huggingface_toy, marian_toy
 from toy_workdir import toy_workdir
 
 from tf_transformer.export._ctranslate2 import export_ctranslate2
@@ -22,7 +22,7 @@ from tf_transformer.importing.marian import _model as marian_npz
 from tf_transformer.text._model_file import read_model_file
 
 
-def refused(path, tmp_path, message, **arguments):
+def rejected(path, tmp_path, message, **arguments):
     """Nothing may be left in `tmp_path` but what was there."""
     before = sorted(tmp_path.iterdir())
     with pytest.raises(ValueError, match=message):
@@ -53,69 +53,69 @@ MARIAN = {
 
 
 @pytest.mark.parametrize("kind", MARIAN)
-def test_marian_models_with_other_parts_are_refused_by_name(kind, tmp_path):
+def test_marian_models_with_other_parts_are_rejected_by_name(kind, tmp_path):
     options, message = MARIAN[kind]
-    refused(marian_toy(tmp_path / "foreign", **options).folder, tmp_path, message)
+    rejected(marian_toy(tmp_path / "external", **options).folder, tmp_path, message)
 
 
 def test_pickles_in_an_npz_are_not_opened(tmp_path):
-    toy = marian_toy(tmp_path / "foreign")
+    toy = marian_toy(tmp_path / "external")
     np.savez(toy.folder / "model.npz", Wemb=np.array([Trap(tmp_path / "trapped")], object))
-    refused(toy.folder, tmp_path, "allow_pickle=False|Object arrays")
+    rejected(toy.folder, tmp_path, "allow_pickle=False|Object arrays")
     assert not (tmp_path / "trapped").exists()
 
 
-def test_a_truncated_npz_is_refused(tmp_path):
-    toy = marian_toy(tmp_path / "foreign")
+def test_a_truncated_npz_is_rejected(tmp_path):
+    toy = marian_toy(tmp_path / "external")
     data = (toy.folder / "model.npz").read_bytes()
     for share in (0, 0.4, 0.999):
         (toy.folder / "model.npz").write_bytes(data[: int(share * len(data))])
-        refused(toy.folder, tmp_path, "model.npz cannot be read")
+        rejected(toy.folder, tmp_path, "model.npz cannot be read")
 
 
-def test_an_npz_that_claims_more_than_it_holds_is_refused(tmp_path, monkeypatch):
-    toy = marian_toy(tmp_path / "foreign")
+def test_an_npz_that_claims_more_than_it_holds_is_rejected(tmp_path, monkeypatch):
+    toy = marian_toy(tmp_path / "external")
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**30, 2**20)})
     with zipfile.ZipFile(toy.folder / "model.npz", "w") as opened:
         opened.writestr("Wemb.npy", header.getvalue())
-    refused(toy.folder, tmp_path, "model.npz cannot be read")
+    rejected(toy.folder, tmp_path, "model.npz cannot be read")
     np.savez_compressed(toy.folder / "model.npz", Wemb=np.zeros(2**20, np.float32))
     monkeypatch.setattr(marian_npz, "MAX_BYTES", 2**20)
-    refused(toy.folder, tmp_path, "more than any model has")
+    rejected(toy.folder, tmp_path, "more than any model has")
 
 
-def test_bad_h5_files_are_refused(tmp_path):
-    toy = huggingface_toy(tmp_path / "foreign")
+def test_bad_h5_files_are_rejected(tmp_path):
+    toy = huggingface_toy(tmp_path / "external")
     (toy.folder / "model.safetensors").unlink()
     file = toy.folder / "tf_model.h5"
     file.write_bytes(b"no HDF5 at all")
-    refused(toy.folder, tmp_path, "tf_model.h5 cannot be read")
+    rejected(toy.folder, tmp_path, "tf_model.h5 cannot be read")
     with h5py.File(file, "w") as opened:
         opened.create_dataset("model/huge:0", (2**30, 2**20), "f4", chunks=(16, 16))
-    refused(toy.folder, tmp_path, "huge:0 is not there as it says")
+    rejected(toy.folder, tmp_path, "huge:0 is not there as it says")
     (tmp_path / "secret").write_bytes(bytes(64))
     with h5py.File(file, "w") as opened:
         opened.create_dataset("model/taken:0", (16,), "f4", external=[(str(tmp_path / "secret"), 0, 64)])
-    refused(toy.folder, tmp_path, "taken:0 lies in another file")
+    rejected(toy.folder, tmp_path, "taken:0 lies in another file")
     with h5py.File(file, "w") as opened:
         opened["final_logits_bias:0"] = np.zeros((1, 9), np.float32)
-    refused(toy.folder, tmp_path, "the weights lack model.encoder.layers.0.self_attn.q_proj.weight")
+    rejected(toy.folder, tmp_path, "the weights lack model.encoder.layers.0.self_attn.q_proj.weight")
     file.write_bytes(file.read_bytes()[:-500])
-    refused(toy.folder, tmp_path, "tf_model.h5 cannot be read")
+    rejected(toy.folder, tmp_path, "tf_model.h5 cannot be read")
 
 
-def test_archives_larger_than_any_model_are_refused(tmp_path, monkeypatch):
+def test_archives_larger_than_any_model_are_rejected(tmp_path, monkeypatch):
     package = argos(tmp_path)
     monkeypatch.setattr(archive, "MAX_BYTES", 1000)
-    refused(package, tmp_path, "more than any model has")
+    rejected(package, tmp_path, "more than any model has")
 
 
 def test_a_torch_pickle_is_not_opened(tmp_path):
-    toy = huggingface_toy(tmp_path / "foreign")
+    toy = huggingface_toy(tmp_path / "external")
     (toy.folder / "model.safetensors").unlink()
     (toy.folder / "pytorch_model.bin").write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
-    refused(toy.folder, tmp_path, "pytorch_model.bin")
+    rejected(toy.folder, tmp_path, "pytorch_model.bin")
     assert not (tmp_path / "trapped").exists()
 
 
@@ -132,28 +132,28 @@ HUGGING_FACE = {
 
 
 @pytest.mark.parametrize("field", HUGGING_FACE)
-def test_hugging_face_configurations_that_we_cannot_build_are_refused(field, tmp_path):
+def test_hugging_face_configurations_that_we_cannot_build_are_rejected(field, tmp_path):
     value, message = HUGGING_FACE[field]
-    toy = huggingface_toy(tmp_path / "foreign")
+    toy = huggingface_toy(tmp_path / "external")
     config = json.loads((toy.folder / "config.json").read_text())
     (toy.folder / "config.json").write_text(json.dumps(config | {field: value}))
-    refused(toy.folder, tmp_path, message)
+    rejected(toy.folder, tmp_path, message)
 
 
-def test_damaged_folders_are_refused(tmp_path):
-    toy = huggingface_toy(tmp_path / "foreign")
+def test_damaged_folders_are_rejected(tmp_path):
+    toy = huggingface_toy(tmp_path / "external")
     weights = (toy.folder / "model.safetensors").read_bytes()
     (toy.folder / "model.safetensors").write_bytes(weights[:-7])
-    refused(toy.folder, tmp_path, "model.safetensors cannot be read")
+    rejected(toy.folder, tmp_path, "model.safetensors cannot be read")
     (toy.folder / "model.safetensors").write_bytes(weights)
     spm = (toy.folder / "target.spm").read_bytes()
     (toy.folder / "target.spm").write_bytes(spm[: len(spm) // 2])
-    refused(toy.folder, tmp_path, "target.spm")
+    rejected(toy.folder, tmp_path, "target.spm")
     (toy.folder / "target.spm").write_bytes(spm)
     (toy.folder / "vocab.json").write_text('{"</s>": 0, "<unk>": 0}')
-    refused(toy.folder, tmp_path, "vocab.json: expected each token with a row of its own")
+    rejected(toy.folder, tmp_path, "vocab.json: expected each token with a row of its own")
     (toy.folder / "vocab.json").write_text("[" * 100000)
-    refused(toy.folder, tmp_path, "vocab.json is not JSON")
+    rejected(toy.folder, tmp_path, "vocab.json is not JSON")
 
 
 def test_an_argos_package_is_imported_and_its_licence_kept(tmp_path):
@@ -170,41 +170,41 @@ def test_archives_do_not_write_outside(name, tmp_path):
     package = argos(tmp_path)
     with zipfile.ZipFile(package, "a") as archive:
         archive.writestr(name, "here I am")
-    refused(package, tmp_path, "leads outside")
+    rejected(package, tmp_path, "leads outside")
 
 
-def test_links_and_broken_archives_are_refused(tmp_path):
+def test_links_and_broken_archives_are_rejected(tmp_path):
     package = argos(tmp_path)
     link = zipfile.ZipInfo("toy/link")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(package, "a") as archive:
         archive.writestr(link, "/etc")
-    refused(package, tmp_path, "leads outside")
+    rejected(package, tmp_path, "leads outside")
     package.write_bytes(package.read_bytes()[:1000])
-    refused(package, tmp_path, "no zip archive")
+    rejected(package, tmp_path, "no zip archive")
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_what_is_no_model_is_rejected(tmp_path):
     (tmp_path / "folder").mkdir()
-    refused(tmp_path / "folder", tmp_path, "none of the models that can be imported.*It holds nothing")
+    rejected(tmp_path / "folder", tmp_path, "none of the models that can be imported.*It holds nothing")
     (tmp_path / "checkpoint_best.pt").write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
-    refused(tmp_path / "checkpoint_best.pt", tmp_path, "fairseq's checkpoints are not imported")
+    rejected(tmp_path / "checkpoint_best.pt", tmp_path, "fairseq's checkpoints are not imported")
     assert not (tmp_path / "trapped").exists()
-    refused(tmp_path / "nowhere", tmp_path, "There is nothing at")
+    rejected(tmp_path / "nowhere", tmp_path, "There is nothing at")
 
 
 def test_a_work_directory_that_is_there_is_kept(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine").write_text("mine")
-    refused(argos(tmp_path), tmp_path, "there already")
+    rejected(argos(tmp_path), tmp_path, "there already")
 
 
-def test_other_tokenizers_are_refused(tmp_path):
+def test_other_tokenizers_are_rejected(tmp_path):
     exported = export_ctranslate2(toy_workdir(tmp_path / "toy"), tmp_path / "exported")
     (exported / "tokenizer.model").rename(exported / "bpe.model")
-    refused(exported, tmp_path, "BPE codes of subword-nmt")
+    rejected(exported, tmp_path, "BPE codes of subword-nmt")
     (exported / "bpe.model").rename(exported / "other")
-    refused(exported, tmp_path, "--source-tokenizer")
+    rejected(exported, tmp_path, "--source-tokenizer")
     import_model(exported, tmp_path / "run", source_tokenizer=exported / "other")
 
 
@@ -229,12 +229,12 @@ def test_two_vocabularies_of_marian_need_to_be_told_apart(tmp_path):
 
 
 @pytest.mark.parametrize("field", ["output_table", "output_bias"])
-def test_an_output_layer_of_another_size_is_refused(field):
+def test_an_output_layer_of_another_size_is_rejected(field):
     table = np.zeros((7, 4), np.float32)
     parts = {"target_table": table, "output_table": table, "output_bias": np.zeros(7, np.float32)}
-    foreign = types.SimpleNamespace(**parts | {field: parts[field][:-1]})
+    external = types.SimpleNamespace(**parts | {field: parts[field][:-1]})
     with pytest.raises(ImportedModelError, match=r"output layer has the shape .*the target's embedding \(7, 4\)"):
-        assembly._check_output(foreign)
+        assembly._check_output(external)
 
 
 def argos(tmp_path):

@@ -14,7 +14,7 @@ from tf_transformer.importing._external_model import NEVER
 from tf_transformer.model import Transformer
 from tf_transformer.workdir._weights import assign_tensors, model_tensors, named_variables
 
-PAD, UNKNOWN, START, END = range(4)
+PAD, UNKNOWN, BOS, EOS = range(4)
 TOY_MARIAN = ModelConfig(
     num_layers=2,
     num_decoder_layers=3,
@@ -37,22 +37,22 @@ _MARIAN_NORMS = {"self_attention_norm": "self_Wo", "cross_attention_norm": "cont
 
 
 @dataclasses.dataclass(frozen=True)
-class ForeignToy:
-    """A folder of a foreign format, and the model of ours that it must become."""
+class ExternalToy:
+    """A folder of an external format, and the model of ours that it must become."""
 
     folder: pathlib.Path
     model: Transformer
     pieces: list[str]
 
 
-def huggingface_toy(folder: pathlib.Path) -> ForeignToy:
+def huggingface_toy(folder: pathlib.Path) -> ExternalToy:
     """A Marian folder with model.safetensors: `</s>` is row 0, and the padding, the last row, starts the decoder."""
     toy = _toy(folder, norm_epsilon=1e-5, positions="marian")
     tensors = model_tensors(toy.model)
-    tensors["source_embedding/table"][START] = tensors["source_embedding/table"][PAD]
-    tensors["output_bias"][START] = NEVER
+    tensors["source_embedding/table"][BOS] = tensors["source_embedding/table"][PAD]
+    tensors["output_bias"][BOS] = NEVER
     assign_tensors(named_variables(toy.model), tensors, "toy")
-    rows = [END, UNKNOWN, *range(4, len(toy.pieces)), PAD]
+    rows = [EOS, UNKNOWN, *range(4, len(toy.pieces)), PAD]
     weights = {"model.shared.weight": tensors["source_embedding/table"][rows]}
     weights["final_logits_bias"] = tensors["output_bias"][rows][None]
     for name, value in tensors.items():
@@ -69,7 +69,7 @@ def huggingface_toy(folder: pathlib.Path) -> ForeignToy:
     return toy
 
 
-def marian_toy(folder: pathlib.Path, **options) -> ForeignToy:
+def marian_toy(folder: pathlib.Path, **options) -> ExternalToy:
     """An OPUS-MT folder with model.npz: no padding at all, and a decoder that starts from zeros.
 
     Args:
@@ -77,10 +77,10 @@ def marian_toy(folder: pathlib.Path, **options) -> ForeignToy:
     """
     toy = _toy(folder, norm_epsilon=1e-6, positions="t2t")
     tensors = model_tensors(toy.model)
-    tensors["source_embedding/table"][[PAD, START]] = 0.0
-    tensors["output_bias"][[PAD, START]] = NEVER
+    tensors["source_embedding/table"][[PAD, BOS]] = 0.0
+    tensors["output_bias"][[PAD, BOS]] = NEVER
     assign_tensors(named_variables(toy.model), tensors, "toy")
-    rows = [END, UNKNOWN, *range(4, len(toy.pieces))]
+    rows = [EOS, UNKNOWN, *range(4, len(toy.pieces))]
     arrays = {"Wemb": tensors["source_embedding/table"][rows]}
     arrays["decoder_ff_logit_out_b"] = tensors["output_bias"][rows][None]
     for name, value in tensors.items():
@@ -95,7 +95,7 @@ def marian_toy(folder: pathlib.Path, **options) -> ForeignToy:
     return toy
 
 
-def _toy(folder: pathlib.Path, **fields) -> ForeignToy:
+def _toy(folder: pathlib.Path, **fields) -> ExternalToy:
     folder.mkdir(parents=True)
     tokenizer = toy_tokenizers().source
     for side in ("source", "target"):
@@ -103,7 +103,7 @@ def _toy(folder: pathlib.Path, **fields) -> ForeignToy:
     model = Transformer(dataclasses.replace(TOY_MARIAN, vocab_size=tokenizer.vocab_size, **fields))
     randomize(model)
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    return ForeignToy(folder, model, pieces)
+    return ExternalToy(folder, model, pieces)
 
 
 def _huggingface_config(config: ModelConfig, size: int) -> dict:
