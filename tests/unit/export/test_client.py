@@ -142,7 +142,7 @@ def test_strange_answers(server, answer):
 
 
 def test_nobody_there():
-    with pytest.raises(ServerUnavailable, match=r"rejected.*Is the server running there"):
+    with pytest.raises(ServerUnavailable, match=r"refused.*Is the server running there"):
         Client("http://127.0.0.1:9", "toy", retries=1, backoff=0.001).translate(["a"])
 
 
