@@ -23,7 +23,7 @@ def build_reader(directory: pathlib.Path, packages: pathlib.Path = PACKAGES) -> 
     # The registrations of ops and kernels are not referred to by name, so a linker that looks for names drops them.
     command += ["-Wl,--no-as-needed", "-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
     command += [f"-Wl,-rpath,{library}"]
-    subprocess.run(command, check=True, timeout=600)
+    subprocess.run(command, check=True, timeout=3600)
     return program
 
 
@@ -32,7 +32,7 @@ def translate_with_cpp(program, saved_model, texts: list[bytes], packages: pathl
     libraries = sorted((packages / "tensorflow_text" / "python" / "ops").glob("_*.so"))
     command = [str(program), str(saved_model), *map(str, libraries)]
     lines = "".join(f"{text.hex()}\n" for text in texts)
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=3600)
     if done.returncode:
         raise RuntimeError(f"the reader ended with {done.returncode}: {done.stderr}")
     return [bytes.fromhex(line) for line in done.stdout.splitlines()]

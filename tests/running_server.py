@@ -5,9 +5,11 @@ import http.client
 import json
 import random
 import threading
-import time
 
 from tf_transformer.export.serving._server import ModelServer, ServerOptions, server_in_thread
+
+GUARD_SECONDS = 1200
+"""Limit of every wait: ends a hang, and is far beyond what a loaded machine needs."""
 
 
 class Connection:
@@ -15,7 +17,7 @@ class Connection:
 
     def __init__(self, port: int, name: str = "toy"):
         self.model = f"/v1/models/{name}"
-        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=GUARD_SECONDS)
 
     def send(self, method: str, path: str, body: bytes | None = None, headers=()) -> tuple[int, dict]:
         """The status and the JSON of an answer; `path` is under the model unless it begins with a slash of its own."""
@@ -56,17 +58,21 @@ def running_server(base, name: str = "toy", **options):
         yield RunningServer(server)
 
 
-def hammer(running: RunningServer, seconds: float, clients: int, mark: str) -> tuple[list, int]:
+def hammer(running: RunningServer, clients: int, requests: int, mark: str) -> list:
     """Many clients at once, each with rows that only it sends, some of them with a row the model rejects.
 
+    Args:
+        clients: number of connections at the same time.
+        requests: number of requests per client.
+
     Returns:
-        The answers that were not those one client alone gets, and the number of requests.
+        The answers that were not those one client alone gets.
     """
-    faults, requests, end = [], [0] * clients, time.monotonic() + seconds
+    faults, answered = [], [0] * clients
 
     def client(number):
         connection, chance = running.connect(), random.Random(number)
-        while time.monotonic() < end:
+        for _ in range(requests):
             texts = [f"client {number} {chance.random()}" for _ in range(chance.randrange(1, 7))]
             spoiled = chance.random() < 0.2
             body = {"signature_name": "strict", "instances": [*texts, "bad"] if spoiled else texts}
@@ -77,11 +83,12 @@ def hammer(running: RunningServer, seconds: float, clients: int, mark: str) -> t
                 right = (status, answer) == (200, {"predictions": [mark + text.upper() for text in texts]})
             if not right:
                 faults.append((body, status, answer))
-            requests[number] += 1
+            answered[number] += 1
 
     threads = [threading.Thread(target=client, args=[number]) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return faults, sum(requests)
+    assert answered == [requests] * clients, "a client ended early"
+    return faults

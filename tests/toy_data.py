@@ -15,7 +15,7 @@ SETTINGS = (
     "model.num_layers=1", "model.model_dim=16", "model.feed_forward_dim=24", "model.num_heads=2", "model.key_dim=8",
     "model.value_dim=8", "training.batch_tokens=300", "training.max_length=32", "training.max_steps=24",
     "training.warmup_steps=5", "training.checkpoint_steps=5", "training.validation_steps=10",
-    "training.keep_checkpoints=3", "training.steps_per_call=4",
+    "training.keep_checkpoints=3", "training.steps_per_call=4", "training.checkpoint_minutes=none",
 )  # fmt: skip
 
 

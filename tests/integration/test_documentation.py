@@ -141,7 +141,7 @@ def test_the_example_of_those_who_serve(walk):
     assert shell_lines("Serve", 0)[2][:3] == ["tf-transformer", "serve", "models/phrasebook"]
     with server_in_thread(walk / "models" / "phrasebook") as server:
         url = url.replace("localhost:8501", f"127.0.0.1:{server.port}")
-        with urllib.request.urlopen(url, body.encode(), timeout=60) as answer:
+        with urllib.request.urlopen(url, body.encode(), timeout=1200) as answer:
             predictions = json.loads(answer.read())["predictions"]
     assert len(predictions) == 1 and isinstance(predictions[0], str)
 

@@ -167,6 +167,7 @@ def flip_a_bit(file, place):
         lambda model: (model / "saved_model.pb").write_bytes((model / "saved_model.pb").read_bytes()[:100_003]),
         lambda model: (model / "variables" / "variables.data-00000-of-00001").write_bytes(b""),
     ],
+    ids=["bit in weights", "bit in graph", "bit in index", "truncated graph", "no weights"],
 )
 def test_a_damaged_export_never_appears(written, tmp_path, spoil):
     (tmp_path / "1").mkdir()

@@ -36,7 +36,7 @@ def answers(tokenizer):
     }
     requests = [(signature, {"text": texts}) for signature, texts in asked.values()]
     pairs = {"source": [GOOD[0]] * len(CONTROL), "target": CONTROL}
-    found, _ = answers_of_clean_process(exported_toy()[1], [*requests, ("score", pairs)], timeout=300)
+    found, _ = answers_of_clean_process(exported_toy()[1], [*requests, ("score", pairs)], timeout=3600)
     return dict(zip([*asked, "scored"], found)) | {"rows": rows}
 
 

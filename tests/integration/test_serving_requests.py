@@ -93,7 +93,7 @@ def test_status_and_metadata(connection):
         ("POST", "/v1/models/toy:classify", 400, "for :predict, not for :classify"),
         ("POST", "/v1/models/toy", 400, "Malformed request: POST /v1/models/toy"),
         ("GET", "/v1/models/toy:predict", 400, "Malformed request: GET /v1/models/toy:predict"),
-        ("GET", "/v1/models/toy/versions/" + "9" * 5000, 400, "Malformed request"),
+        pytest.param("GET", "/v1/models/toy/versions/" + "9" * 5000, 400, "Malformed request", id="5,000 digits"),
         ("GET", "/elsewhere", 404, "nothing is at /elsewhere"),
     ],
 )
@@ -112,8 +112,8 @@ def test_unknown_paths(connection, method, path, status, message):
         ({"inputs": {"text": ["a"], "beam_size": [4]}}, "unknown input 'beam_size'"),
         ({"signature_name": "score", "inputs": {"source": ["a"], "target": []}}, "the same number of rows"),
         ({"signature_name": "nowhere", "instances": ["a"]}, '"nowhere" not found in signature def'),
-        (b'{"instances": ["a"', "JSON Parse error"),
-        (b"\x00\xff", "JSON Parse error"),
+        pytest.param(b'{"instances": ["a"', "JSON Parse error", id="truncated JSON"),
+        pytest.param(b"\x00\xff", "JSON Parse error", id="no JSON"),
         ({"instances": ["a"] * 98}, "has 98 rows, but a request may have 97"),
         ({"signature_name": "strict", "instances": ["a", "bad"]}, "a bad row"),
     ],
@@ -150,9 +150,7 @@ def test_a_client_that_leaves_in_the_middle(running):
 
 
 def test_64_clients_get_what_one_gets(running):
-    faults, requests = hammer(running, seconds=3.0, clients=64, mark="3:")
-    assert faults == []
-    assert requests >= 64 * 2
+    assert hammer(running, clients=64, requests=11, mark="3:") == []
 
 
 def test_answers_do_not_depend_on_neighbours_even_where_sizes_do(running):
@@ -173,10 +171,11 @@ def test_answers_do_not_depend_on_neighbours_even_where_sizes_do(running):
 
 def test_no_shape_makes_a_new_function(connection):
     connection.translate("warm")
-    before = len(context.context().list_function_names())
+    before = set(context.context().list_function_names())
     for rows in range(1, 90, 3):
         connection.translate(*["a" * rows] * rows)
-    assert len(context.context().list_function_names()) == before
+    # Functions of earlier tests may be freed meanwhile: none may be new.
+    assert set(context.context().list_function_names()) <= before
 
 
 def test_the_content_is_json(connection):

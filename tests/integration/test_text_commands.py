@@ -144,7 +144,7 @@ def test_standard_input_to_a_pipe_that_closes_early(workdir, translator, tmp_pat
     (tmp_path / "in.txt").write_text("the dog\n" * 300)
     words = f"{sys.executable} -m tf_transformer.pipelines.cli translate --workdir {workdir.path} --chunk-lines 1"
     command = f"set -o pipefail; {words} < in.txt 2> err | head -n 1; echo $?"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=3600)
     assert done.stdout.splitlines() == [translator(["the dog"])[0], "0"]
     errors = (tmp_path / "err").read_text()
     assert "Traceback" not in errors

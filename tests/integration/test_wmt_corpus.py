@@ -12,6 +12,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from closed_port import closed_port
 
 from tf_transformer.data.corpora._corpus import CorpusError
 from tf_transformer.data.corpora._open import open_corpus
@@ -29,16 +30,21 @@ CASIA = "ftp://cwmt-wmt:cwmt-wmt@nlp.nju.edu.cn/parallel/casia2015.zip"
 HTML_PAGE = b"<!DOCTYPE html><html><body>Too many requests</body></html>"
 
 
-def archive(files: dict[str, str | bytes], mode: str = "w:gz") -> bytes:
+def gz(data: bytes) -> bytes:
+    """Compressed without the current time: the same bytes whenever it is called."""
+    return gzip.compress(data, mtime=0)
+
+
+def archive(files: dict[str, str | bytes], compressed: bool = True) -> bytes:
     """A tar file of the given names and contents."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=mode) as tar:
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in files.items():
             data = content.encode() if isinstance(content, str) else content
             member = tarfile.TarInfo(name)
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
-    return buffer.getvalue()
+    return gz(buffer.getvalue()) if compressed else buffer.getvalue()
 
 
 def sgm(*sentences: str) -> str:
@@ -69,9 +75,9 @@ def wmt14(language: str) -> dict[str, bytes]:
         DEV: archive(dev),
     }
     if language == "fr":
-        giga = {f"giga-fren.release2.fixed.{side}.gz": gzip.compress(f"giga {side}".encode()) for side in ("fr", "en")}
+        giga = {f"giga-fren.release2.fixed.{side}.gz": gz(f"giga {side}".encode()) for side in ("fr", "en")}
         files[UN] = archive(parallel("un/undoc.2000", "fr", [("ONU", "UN")]))
-        files[GIGA] = archive(giga, "w")
+        files[GIGA] = archive(giga, compressed=False)
     return files
 
 
@@ -106,15 +112,20 @@ class Mirror:
 @pytest.fixture
 def mirror(monkeypatch):
     mirror = Mirror()
-    address = f"http://127.0.0.1:{mirror.server.server_port}"
+    use_proxy(monkeypatch, mirror.server.server_port)
+    yield mirror
+    mirror.server.shutdown()
+    mirror.server.server_close()
+
+
+def use_proxy(monkeypatch, port: int) -> None:
+    """Sends every request to a port of the loopback until the test ends."""
+    address = f"http://127.0.0.1:{port}"
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ftp_proxy"):
         monkeypatch.setenv(name, address)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "")
     monkeypatch.setattr(urllib.request, "_opener", None)  # remembers the proxies of an earlier test
-    yield mirror
-    mirror.server.shutdown()
-    mirror.server.server_close()
 
 
 @pytest.fixture
@@ -308,10 +319,9 @@ def test_ftp_hosts_fail_as_others_do(tmp_path, mirror, code, tries):
     assert mirror.requests.count(CASIA) == tries
 
 
-def test_without_a_network_the_message_lists_every_file_and_its_place(tmp_path, mirror):
-    mirror.server.shutdown()
-    mirror.server.server_close()
-    with pytest.raises(CorpusError) as caught:
+def test_without_a_network_the_message_lists_every_file_and_its_place(tmp_path, monkeypatch):
+    with closed_port() as port, pytest.raises(CorpusError) as caught:
+        use_proxy(monkeypatch, port)
         open_wmt(tmp_path, attempts=2)
     message = str(caught.value)
     for url in (EUROPARL, COMMONCRAWL, NEWS, DEV):
@@ -334,9 +344,9 @@ def test_czech_is_read_once_the_files_are_there(tmp_path, mirror, register):
     hand = tmp_path / "hand"
     hand.mkdir()
     for number in range(10):
-        rows = gzip.compress(f"id-b{number}-00train\t1.0\tčeština {number}\tCzech {number}\n".encode())
+        rows = gz(f"id-b{number}-00train\t1.0\tčeština {number}\tCzech {number}\n".encode())
         (hand / f"data-plaintext-format.{number}.tar").write_bytes(
-            archive({f"data.plaintext-format/0{number}train.gz": rows}, "w")
+            archive({f"data.plaintext-format/0{number}train.gz": rows}, compressed=False)
         )
     corpus = open_wmt(tmp_path, "cs-en", manual_dir=hand, source_language="en")
     assert corpus.target_language == "cs"
@@ -353,7 +363,7 @@ def test_extraction_does_not_wait_for_its_own_threads(tmp_path, mirror, register
     done = []
     thread = threading.Thread(target=lambda: done.append(open_wmt(tmp_path)), daemon=True)
     thread.start()
-    thread.join(timeout=120)
+    thread.join(timeout=1200)
     assert done and done[0].splits["train"].count == 4
 
 
@@ -361,7 +371,7 @@ def test_an_archive_writes_nothing_outside_its_directory(tmp_path, mirror, regis
     mirror.files = wmt14("de")
     plain = parallel("training/news-commentary-v9", "de", [("Neues", "news")])
     evil = {"../../../escaped.txt": "x", "training/../../../../escaped.txt": "x", str(tmp_path / "absolute.txt"): "x"}
-    buffer = io.BytesIO(archive({**evil, **plain}, "w"))
+    buffer = io.BytesIO(archive({**evil, **plain}, compressed=False))
     with tarfile.open(fileobj=buffer, mode="a") as tar:
         link = tarfile.TarInfo("training/link")
         link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
@@ -369,7 +379,7 @@ def test_an_archive_writes_nothing_outside_its_directory(tmp_path, mirror, regis
         through = tarfile.TarInfo("training/link/through.txt")
         through.size = 1
         tar.addfile(through, io.BytesIO(b"x"))
-    mirror.files[NEWS] = gzip.compress(buffer.getvalue())
+    mirror.files[NEWS] = gz(buffer.getvalue())
     register(mirror.files)
     assert open_wmt(tmp_path).splits["train"].count == 4
     outside = [path for path in tmp_path.rglob("*.txt") if tmp_path / "data" not in path.parents]

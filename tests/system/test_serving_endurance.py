@@ -1,4 +1,4 @@
-"""The server under load for a minute, and over ten thousand requests of random shapes."""
+"""The server under load, and over ten thousand requests of random shapes."""
 
 import gc
 import pathlib
@@ -24,11 +24,9 @@ def resident_megabytes() -> float:
     return pages * 4096 / 1e6
 
 
-def test_64_clients_for_a_minute(base):
+def test_64_clients_with_two_hundred_requests_each(base):
     with running_server(base) as running:
-        faults, requests = hammer(running, seconds=60.0, clients=64, mark="1:")
-    assert faults == []
-    assert requests > 64 * 60
+        assert hammer(running, clients=64, requests=200, mark="1:") == []
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/statm").exists(), reason="memory is read from /proc")

@@ -153,12 +153,14 @@ def test_wrong_shards_are_rejected(shard):
 
 
 def test_prefetching_changes_nothing_and_its_thread_ends():
+    before = set(threading.enumerate())
     plain = itertools.islice(stream().batches(), 9)
     ahead = stream(prefetch=3).batches()
     for (expected, position), (batch, other) in zip(plain, ahead):
         assert position == other and (expected["source"] == batch["source"]).all()
+    assert [thread.name for thread in set(threading.enumerate()) - before] == ["prefetch"]
     ahead.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
+    assert set(threading.enumerate()) <= before
 
 
 def test_errors_come_through_the_prefetching_thread():

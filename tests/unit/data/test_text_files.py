@@ -12,7 +12,7 @@ from tf_transformer.data.corpora._open import open_corpus
 def write(tmp_path):
     def write(name, *lines):
         data = "".join(f"{line}\n" for line in lines).encode()
-        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        (tmp_path / name).write_bytes(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
         return tmp_path / name
 
     return write

@@ -10,6 +10,9 @@ import pytest
 from tf_transformer.export.serving._batching import Batcher, BatchingOptions, Overloaded
 from tf_transformer.export.serving._rest import BadRequest
 
+GUARD_SECONDS = 1200
+"""Limit of every wait: ends a hang."""
+
 
 class Doubling:
     """Answers x with 2x, rejects negative numbers, and can be held until the test lets it go."""
@@ -18,11 +21,12 @@ class Doubling:
 
     def __init__(self):
         self.calls = []
-        self.gate = threading.Event()
+        self.entered, self.gate = threading.Event(), threading.Event()
         self.gate.set()
 
     def __call__(self, tensors):
-        self.gate.wait(10)
+        self.entered.set()
+        self.gate.wait(GUARD_SECONDS)
         self.calls.append(tensors["x"].shape)
         if (tensors["x"] < 0).any():
             raise BadRequest("negative")
@@ -99,7 +103,7 @@ def test_a_request_after_a_batch_opens_another():
         with ThreadPoolExecutor(1) as executor:
             batcher = Batcher(BatchingOptions(timeout=0.0), executor)
             for value in (3, 5):
-                answer = await asyncio.wait_for(batcher.run(signature, {"x": np.array([value])}), 10)
+                answer = await asyncio.wait_for(batcher.run(signature, {"x": np.array([value])}), GUARD_SECONDS)
                 assert answer["y"].tolist() == [2 * value]
         assert signature.calls == [(1,), (1,)]
 
@@ -111,7 +115,7 @@ def test_a_batch_grows_while_the_worker_is_busy():
     signature.gate.clear()
 
     async def let_go():
-        await asyncio.sleep(0.2)
+        await asyncio.to_thread(signature.entered.wait, GUARD_SECONDS)
         signature.gate.set()
 
     # The first batch of 4 leaves at once and holds the only worker; the rest has all the time to gather.

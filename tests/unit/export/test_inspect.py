@@ -117,6 +117,7 @@ def test_jit_compile(tmp_path):
         (lambda text: {"first": tf.ensure_shape(text[:1], [1])}, "output 'first'.*fixed size 1 in dimension 0"),
         (lambda text: {"strange": tf.reshape(text, tf.shape(text)[: tf.size(text)])}, "output 'strange'.*unknown rank"),
     ],
+    ids=["scalar", "fixed size", "unknown rank"],
 )
 def test_outputs_that_break_batching(tmp_path, function, what):
     report = save(tmp_path / "m", function)
