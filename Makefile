@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-quick test-slow lint bench clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/tf-transformer demo
 
 test: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+# Under 90 s on two cores: the unit tests, without the files that train, export or compile much.
+test-quick: $(VENV)/.installed-test
+	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow and not long" tests/unit $(ARGS)
 
 test-slow: $(VENV)/.installed-slow
 	$(RUN) -m pytest -m slow $(ARGS)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -52,3 +53,12 @@ def start_training(data: pathlib.Path, workdir: pathlib.Path, *more: str, **envi
         train_command(data, workdir, *more),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
     )  # fmt: skip
+
+
+def train_until_killed(data: pathlib.Path, workdir: pathlib.Path, operation: int, *more: str) -> None:
+    """Trains in a process that is killed before its operation number `operation` on the files of `workdir`."""
+    script = pathlib.Path(__file__).with_name("killed_training.py")
+    command = [sys.executable, str(script), str(operation), str(workdir), *train_command(data, workdir, *more)[3:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+    if done.returncode != -signal.SIGKILL:
+        raise AssertionError(f"The training was not killed, but ended with {done.returncode}: {done.stderr[-3000:]}")

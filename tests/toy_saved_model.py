@@ -2,7 +2,7 @@
 
 `serving_default` turns "ab" into "<mark>AB"; `nbest` does so three times with falling scores; `score` adds the
 lengths of source and target; `attention` has sizes that depend on the batch; `strict` fails on the row "bad";
-`slow` counts for a while first; `raw` answers with bytes that are not text.
+`slow` waits for a file first; `raw` answers with bytes that are not text.
 """
 
 import json
@@ -19,12 +19,12 @@ WEIGHT = 2.0
 
 
 class Toy(tf.Module):
-    """The toy: `mark` tells versions apart, `turns` is how long `slow` counts."""
+    """The toy: `mark` tells versions apart, `release` is the file that `slow` waits for, if any."""
 
-    def __init__(self, mark: str = "", turns: int = 20_000, weight: float = WEIGHT):
+    def __init__(self, mark: str = "", release: pathlib.Path | None = None, weight: float = WEIGHT):
         super().__init__()
         self.mark = tf.constant(mark)
-        self.turns = turns
+        self.release = release
         self.weight = tf.Variable([weight] * 7, name="weight")
 
     def upper(self, text):
@@ -61,8 +61,17 @@ class Toy(tf.Module):
 
     @tf.function(input_signature=[TEXT])
     def slow(self, text):
-        count = tf.while_loop(lambda i: i < self.turns, lambda i: [i + 1], [tf.constant(0)])[0]
-        return {"translation": tf.strings.join([self.upper(text), tf.as_string(tf.fill(tf.shape(text), count))])}
+        if self.release is None:
+            return {"translation": self.upper(text)}
+
+        def look(_, turn):
+            # A name that depends on the turn: TensorFlow would look for a constant one only once.
+            name = tf.strings.join([str(self.release), tf.strings.substr(tf.as_string(turn), 0, 0)])
+            return tf.size(tf.io.matching_files(name)), turn + 1
+
+        released, _ = tf.while_loop(lambda files, _: files < 1, look, [tf.constant(0), tf.constant(0)])
+        with tf.control_dependencies([released]):
+            return {"translation": tf.identity(self.upper(text))}
 
     @tf.function(input_signature=[TEXT])
     def raw(self, text):

@@ -1,6 +1,7 @@
 """The wheel: what is in it, what it leaves out, and that a clean environment can use it."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import venv
@@ -13,8 +14,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
+    folder, copy = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("copy")
+    # A copy: setuptools would take what an earlier build left in ROOT/build for a part of the package.
+    for name in ("tf_transformer", "pipelines", "export"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.cfg", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(copy)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return next(folder.glob("*.whl"))

@@ -8,10 +8,16 @@ import pytest
 from tf_transformer import ModelConfig, Transformer, layers
 
 S, T, D, H, DK, DV, F, V = 7, 5, 26, 3, 11, 13, 17, 23
-random = np.random.default_rng(5)
-SOURCE, TARGET = random.normal(size=(1, S, D)), random.normal(size=(1, T, D))
+DRAWS = np.random.default_rng(5)
+SOURCE, TARGET = DRAWS.normal(size=(1, S, D)), DRAWS.normal(size=(1, T, D))
 CONFIG = dict(num_heads=H, key_dim=DK, value_dim=DV, feed_forward_dim=F, dropout=0.1)
 MODEL = dict(vocab_size=V, num_layers=2, model_dim=D, **CONFIG)
+
+
+@pytest.fixture
+def random():
+    """Draws that do not depend on the tests before."""
+    return np.random.default_rng(6)
 
 
 def randomised(layer, *inputs):
@@ -24,7 +30,7 @@ def assert_same(ours, theirs, tolerance=2e-5):
     np.testing.assert_allclose(np.asarray(ours)[0], theirs, atol=tolerance, rtol=tolerance)
 
 
-def test_attention():
+def test_attention(random):
     mask = random.random((T, S)) > 0.3
     mask[2] = False
     query, key, value = (random.normal(size=shape) for shape in ((T, DK), (S, DK), (S, DV)))
@@ -37,7 +43,7 @@ def test_attention():
 
 
 @pytest.mark.parametrize("use_bias", [True, False])
-def test_multi_head_attention(use_bias):
+def test_multi_head_attention(random, use_bias):
     layer, weights = randomised(layers.MultiHeadAttention(H, DK, DV, use_bias), TARGET, SOURCE)
     mask = random.random((T, S)) > 0.3
     output, maps = layer(
@@ -48,7 +54,7 @@ def test_multi_head_attention(use_bias):
     assert_same(maps, expected_maps)
 
 
-def test_multi_head_attention_is_that_of_keras():
+def test_multi_head_attention_is_that_of_keras(random):
     ours = layers.MultiHeadAttention(H, DK, DV)
     theirs = keras.layers.MultiHeadAttention(H, DK, DV)
     target, source = (np.repeat(x, 2, axis=0).astype("float32") for x in (TARGET, SOURCE))
@@ -94,7 +100,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_whole_model(variant):
+def test_whole_model(random, variant):
     config = ModelConfig(**MODEL | VARIANTS[variant])
     model = Transformer(config)
     reference.randomise(model, scale=0.3)

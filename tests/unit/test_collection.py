@@ -5,6 +5,10 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 

@@ -8,6 +8,8 @@ import tensorflow as tf
 from tf_transformer import LabelSmoothedCrossEntropy, ModelConfig, NoamSchedule, Transformer
 from tf_transformer.config import ConfigError
 
+pytestmark = pytest.mark.long
+
 SIZES = dict(vocab_size=23, num_layers=1, model_dim=26, num_heads=3, key_dim=11, value_dim=13, feed_forward_dim=17)
 INPUTS = {"source": np.array([[5, 6, 3, 0], [7, 8, 9, 3]]), "target": np.array([[2, 5, 6], [2, 9, 4]])}
 

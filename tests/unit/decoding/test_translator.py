@@ -15,6 +15,8 @@ from tf_transformer.decoding._translator import Translator
 from tf_transformer.model import Transformer
 from tf_transformer.text._tokenizer import TokenizerPair
 
+pytestmark = pytest.mark.long
+
 LIMIT = 13
 FEW = DecodingConfig(beam_size=3, max_source_length=LIMIT, max_extra_length=7)
 ODD = [

@@ -7,6 +7,8 @@ from toy_saved_model import write_toy
 from tf_transformer.export import _verify as verify
 from tf_transformer.export._verify import ExportRejected, require_sound, trial_requests, verify_export
 
+pytestmark = pytest.mark.long
+
 TEXTS = [b"ab", b"c \xff d", b"", b"\x00e"]
 
 

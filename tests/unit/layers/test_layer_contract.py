@@ -6,6 +6,8 @@ from layer_contract import run_layer_contract
 
 from tf_transformer import layers
 
+pytestmark = pytest.mark.long
+
 B, S, T, D, H = 2, 7, 5, 26, 3
 BLOCK = dict(num_heads=H, key_dim=11, value_dim=13, feed_forward_dim=17, dropout=0.1)
 

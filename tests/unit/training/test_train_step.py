@@ -4,6 +4,8 @@ from training_toys import ToyTraining, toy_batch
 
 from tf_transformer.training._train_step import FIRST_LOSS_SCALE, Counters
 
+pytestmark = pytest.mark.long
+
 EMPTY = {name: np.zeros_like(array) for name, array in toy_batch(1).items()}
 
 
