@@ -17,7 +17,7 @@ from tf_transformer.pipelines import cli
 from tf_transformer.presets import get_preset
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -61,7 +61,7 @@ def verb_of(words):
 
 
 def all_commands():
-    return [(path.name, words) for path in DOCUMENTS for words in commands(path)]
+    return [(str(path.relative_to(ROOT)), words) for path in DOCUMENTS for words in commands(path)]
 
 
 OURS = [(name, verb_of(words)) for name, words in all_commands() if verb_of(words) is not None]
@@ -157,7 +157,9 @@ def test_the_examples_of_those_who_import(walk, example, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["attention.md", "data.md", "layers.md", "training.md"])
+@pytest.mark.parametrize(
+    "page", ["how-to/inspect-attention.md", "how-to/prepare-data.md", "reference/layers.md", "how-to/train.md"]
+)
 def test_the_python_of_the_pages_runs(walk, page):
     """All blocks of a page, one after another, in the folder of the README's commands."""
     namespace = {}
@@ -166,7 +168,9 @@ def test_the_python_of_the_pages_runs(walk, page):
     assert namespace
 
 
-MESSAGES = re.findall(r"^\|([^|]*)\|", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE)
+MESSAGES = re.findall(
+    r"^\|([^|]*)\|", (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE
+)
 OF_OTHERS = (
     "No matching distribution",
     "oneDNN custom operations",
