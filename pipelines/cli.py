@@ -27,6 +27,7 @@ VERBS = {
     "inspect": "what is inside a SavedModel, and which servers load it",
     "serve": "a local server with TensorFlow Serving's REST paths",
     "attention": "attention maps as a picture and as a page",
+    "plot": "learning curves of one or more runs",
     "import": "bring in weights trained elsewhere",
     "ablate": "train rows of the paper's Table 3",
     "presets": "list the presets with their parameter counts",

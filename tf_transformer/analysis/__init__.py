@@ -1,4 +1,4 @@
-"""Analysis of trained models: attention maps, and ablations in the manner of the paper's Table 3."""
+"""Analysis of trained models: attention maps, ablations as in the paper's Table 3, and learning curves."""
 
 import lazy_loader as _lazy
 
