@@ -12,10 +12,10 @@ plus 50, are part of the configuration.
 
 import os
 import pathlib
-import shutil
 
 import numpy as np
 
+from tf_transformer._files import atomic_directory
 from tf_transformer.config import DecodingConfig, ModelConfig
 from tf_transformer.text import Tokenizer, TokenizerPair, save_tokenizers
 from tf_transformer.workdir import Workdir
@@ -63,15 +63,9 @@ def write_ctranslate2(
     _check(tensors, output, quantization)
     spec = _specification(model, tensors, tokenizers, decoding or DecodingConfig())
     spec.optimize(quantization=quantization)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    beside = output.with_name(f".{output.name}.writing-{os.getpid()}")
-    try:
-        beside.mkdir()
-        spec.save(str(beside))
-        save_tokenizers(tokenizers, beside)
-        beside.rename(output)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with atomic_directory(output, replace=False, exclusive=True) as directory:
+        spec.save(str(directory))
+        save_tokenizers(tokenizers, directory)
     return output
 
 

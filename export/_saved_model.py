@@ -56,7 +56,7 @@ def export_saved_model(
     if (base / "saved_model.pb").exists():
         raise ValueError(f"{base} is a SavedModel itself; give the folder above it, which holds the versions.")
     candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding)
-    with _publishing.beside(base) as place:
+    with _publishing.workspace(base) as place:
         return _publish(candidate, place, base)
 
 

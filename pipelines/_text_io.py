@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from tf_transformer._files import atomic_write
+
 
 @contextlib.contextmanager
 def open_input(path: str | None) -> Iterator[BinaryIO]:
@@ -33,19 +35,8 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         with open(path, "wb") as stream:
             yield stream
     else:
-        with _replacing(pathlib.Path(os.path.realpath(path))) as stream:
+        with atomic_write(path, exclusive=True) as stream:
             yield stream
-
-
-@contextlib.contextmanager
-def _replacing(path: pathlib.Path) -> Iterator[BinaryIO]:
-    beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
-    try:
-        with open(beside, "wb") as stream:
-            yield stream
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

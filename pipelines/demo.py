@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 
+from tf_transformer._model_versions import list_versions, newest_version
 from tf_transformer.pipelines import cli
 
 UNSEEN = 5
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     total = len(steps) + 2
     for number, (title, command) in enumerate(steps, start=1):
         if command[0] == "inspect":
-            command = ["inspect", _versions(base)[-1]]
+            command = ["inspect", newest_version(base)]
         _announce(number, total, title, _words(command))
         if command[0] == "export" and _is_exported(workdir, base):
             print(f"{base} has this model already.", file=sys.stderr)
@@ -74,15 +75,10 @@ def _is_exported(workdir: pathlib.Path, base: pathlib.Path) -> bool:
     from tf_transformer.workdir import Workdir
     from tf_transformer.workdir.checkpoints import read_info
 
-    versions = _versions(base)
-    if not versions:
+    if not list_versions(base):
         return False
-    exported = json.loads((versions[-1] / "model.json").read_bytes())["checkpoint"]
+    exported = json.loads((newest_version(base) / "model.json").read_bytes())["checkpoint"]
     return exported.get("sha256") == read_info(Workdir(workdir).checkpoint())["files"]["model.safetensors"]["sha256"]
-
-
-def _versions(base: pathlib.Path) -> list[pathlib.Path]:
-    return sorted((path for path in base.glob("[0-9]*") if path.name.isdecimal()), key=lambda path: int(path.name))
 
 
 def _unseen_sentences(data: pathlib.Path) -> tuple[list[str], list[str]]:

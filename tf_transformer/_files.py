@@ -1,21 +1,143 @@
-"""Durable and atomic file operations: flush to disk, checksums, directories that appear complete or not at all."""
+"""Atomic writing: a file or a directory appears complete and durable under its name, or not at all.
+
+Everything is written under a hidden name beside its place, `.NAME.writing-XXXXXXXX`, flushed to the disk and renamed.
+The writer holds a lock on the hidden entry; an entry without one was left by a killed process, and the next writer of
+the same name removes it. Where the file system has no such locks, leftovers stay until they are removed by hand.
+"""
 
 import contextlib
+import errno
 import fcntl
+import glob
 import hashlib
+import json
 import os
 import pathlib
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+_WRITING = ".writing-"
+_NEW, _OLD = "new", "old"
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 
-def flush(path: str | os.PathLike) -> None:
-    """Returns when a file, or the entries of a directory, are on the disk."""
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike, *, exclusive: bool = False) -> Iterator[BinaryIO]:
+    """Open a binary stream whose content becomes the file `path` at the end of the block.
+
+    After an error `path` is as before. The permissions of a file that is replaced are kept; a symbolic link stays one.
+
+    Args:
+        exclusive: raise OSError if another process is writing this file. False: the last one to finish wins.
+    """
+    path = pathlib.Path(os.path.realpath(path))
+    with _named_errors(path):
+        _remove_leftovers_of(path, exclusive)
+        hidden, stream = _create_file(path)
+        try:
+            with stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+                # Renamed before it is closed, which gives up the lock: until then nobody takes it for a leftover.
+                os.replace(hidden, path)
+            sync(path.parent)
+        finally:
+            hidden.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Write a text file in UTF-8, atomically."""
+    with atomic_write(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def write_json(path: str | os.PathLike, values: Any) -> None:
+    """Write a JSON file, indented, atomically."""
+    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextlib.contextmanager
+def atomic_directory(
+    path: str | os.PathLike, *, replace: bool = True, exclusive: bool = False
+) -> Iterator[pathlib.Path]:
+    """Make an empty directory to write into, which becomes `path` at the end of the block.
+
+    After an error `path` is as before. Missing parents are created.
+
+    Args:
+        replace: whether a directory at `path` is replaced. False: FileExistsError, unless it is empty.
+        exclusive: raise OSError if another process is writing this directory. False: the last one to finish wins.
+    """
+    path = pathlib.Path(os.path.realpath(path))
+    with _named_errors(path), hidden_directory(path.parent, path.name, exclusive=exclusive) as hidden:
+        new = hidden / _NEW
+        new.mkdir()
+        yield new
+        sync_tree(new)
+        _put_in_place(new, path, hidden / _OLD, replace)
+        sync(path.parent)
+
+
+@contextlib.contextmanager
+def hidden_directory(parent: pathlib.Path, name: str, *, exclusive: bool = False) -> Iterator[pathlib.Path]:
+    """Make the directory `.NAME.writing-XXXXXXXX` in `parent`, removed at the end of the block with all it contains.
+
+    Those that killed processes left are removed first.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers_of(parent / name, exclusive)
+    while True:
+        hidden = _hidden_name(parent / name)
+        hidden.mkdir(mode=0o700)
+        descriptor = _open_locked(hidden)
+        if descriptor is not None:
+            break
+    try:
+        yield hidden
+    finally:
+        remove_tree(hidden)
+        os.close(descriptor)
+
+
+def remove_directory(path: pathlib.Path) -> None:
+    """Remove a directory so that it disappears at once, by a rename, and not file by file."""
+    with hidden_directory(path.parent, path.name) as hidden:
+        path.rename(hidden / "removed")
+
+
+def remove_leftovers(directory: str | os.PathLike) -> None:
+    """Remove what killed processes left half-written in `directory`, and restore what they were about to replace."""
+    for entry in pathlib.Path(directory).glob(f".*{_WRITING}*"):
+        _remove_if_abandoned(entry)
+
+
+def sync(path: str | os.PathLike) -> None:
+    """Return when a file, or the entries of a directory, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_tree(directory: pathlib.Path) -> None:
+    """Return when a directory and everything below it are on the disk."""
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            sync(os.path.join(folder, name))
+        sync(folder)
+
+
+def remove_tree(directory: pathlib.Path) -> None:
+    """Remove a directory and everything below it, read-only or not; errors are ignored."""
+    with contextlib.suppress(OSError):
+        for folder, _, _ in os.walk(directory):
+            os.chmod(folder, 0o700)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def sha256_of_file(path: str | os.PathLike) -> str:
@@ -24,51 +146,113 @@ def sha256_of_file(path: str | os.PathLike) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@contextlib.contextmanager
-def staged_directory(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A new directory beside `path` to write into; it takes the place of `path` at the end of the block.
-
-    After an error or an interrupt it is gone and `path` is as before. What a killed process left is cleared by the
-    next one; a second process at work on the same `path` is rejected.
-    """
-    path = path.absolute()
-    partial, old = path.with_name(f"{path.name}.partial"), path.with_name(f".{path.name}.replaced")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(partial):
-        _clear(partial)
-        try:
-            yield partial
-            if path.exists():
-                shutil.rmtree(old, ignore_errors=True)
-                path.rename(old)
-            partial.rename(path)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-            # Between the two renames an old directory is all there is: keep it until a new one stands.
-            if path.exists():
-                shutil.rmtree(old, ignore_errors=True)
+def _hidden_name(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(f".{path.name}{_WRITING}{secrets.token_hex(4)}")
 
 
-@contextlib.contextmanager
-def _locked(directory: pathlib.Path) -> Iterator[None]:
-    directory.mkdir(exist_ok=True)
-    descriptor = os.open(directory, os.O_RDONLY)
+def _create_file(path: pathlib.Path) -> tuple[pathlib.Path, BinaryIO]:
+    """A new hidden file beside `path`, locked, with the permissions of the file it will replace."""
+    while True:
+        hidden = _hidden_name(path)
+        stream = open(hidden, "xb")  # noqa: SIM115  closed by the caller
+        if _lock(stream.fileno()) is not False and _is_at(stream.fileno(), hidden):
+            break
+        stream.close()  # another process took it for a leftover before it was locked
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        os.fchmod(stream.fileno(), stat.S_IMODE(path.stat().st_mode))
+    return hidden, stream
+
+
+def _open_locked(directory: pathlib.Path) -> int | None:
+    """A descriptor of a directory that holds its lock; None if another process has removed or locked it."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    if _lock(descriptor) is not False and _is_at(descriptor, directory):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Whether the lock could be taken; None where the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(descriptor)
-        raise ValueError(
-            f"another process is writing {directory}; wait until it ends, or give another output directory"
-        ) from None
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_at(descriptor: int, path: pathlib.Path) -> bool:
     try:
-        yield
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_leftovers_of(path: pathlib.Path, exclusive: bool) -> None:
+    alive = [
+        entry for entry in path.parent.glob(f".{glob.escape(path.name)}{_WRITING}*") if not _remove_if_abandoned(entry)
+    ]
+    if alive and exclusive:
+        raise BlockingIOError(
+            f"Another process is writing {path} (as {alive[0].name}). Wait until it ends, or choose another name."
+        )
+
+
+def _remove_if_abandoned(entry: pathlib.Path) -> bool:
+    """Whether a hidden entry has no living writer: it is then gone."""
+    try:
+        descriptor = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return not os.path.lexists(entry)
+    try:
+        if not _lock(descriptor) or not _is_at(descriptor, entry):
+            return not os.path.lexists(entry)
+        _restore_replaced(entry)
+        if entry.is_dir():
+            remove_tree(entry)
+        else:
+            entry.unlink(missing_ok=True)
+        return True
     finally:
         os.close(descriptor)
 
 
-def _clear(directory: pathlib.Path) -> None:
-    for entry in directory.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+def _restore_replaced(hidden: pathlib.Path) -> None:
+    """Put back what a writer had moved aside when it was killed between two renames."""
+    name = hidden.name.removeprefix(".").rpartition(_WRITING)[0]
+    if (hidden / _OLD).is_dir() and not os.path.lexists(hidden.with_name(name)):
+        (hidden / _OLD).rename(hidden.with_name(name))
+
+
+def _put_in_place(new: pathlib.Path, path: pathlib.Path, old: pathlib.Path, replace: bool) -> None:
+    """Rename `new` to `path`. A directory with content is moved to `old` first: rename does not replace one."""
+    while True:
+        try:
+            new.rename(path)
+            return
+        except OSError:
+            if not path.is_dir():
+                _restore_replaced(old.parent)
+                raise
+        if not replace:
+            raise FileExistsError(errno.EEXIST, "There is a directory of this name", str(path))
+        remove_tree(old)
+        with contextlib.suppress(FileNotFoundError):  # another process has just moved it aside
+            path.rename(old)
+
+
+@contextlib.contextmanager
+def _named_errors(path: pathlib.Path) -> Iterator[None]:
+    """Let errors of writing name the file or directory, not its hidden name; other errors pass unchanged."""
+    try:
+        yield
+    except OSError as error:
+        hidden = _WRITING in str(error.filename or "")
+        if error.errno is None or not (hidden or error.errno in _WRITE_ERRORS):
+            raise
+        raise OSError(error.errno, f"could not be written: {os.strerror(error.errno)}", str(path)) from error

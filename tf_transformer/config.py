@@ -223,7 +223,9 @@ class Config(TypedFields):
         return dataclasses.replace(self, **{name: changed})
 
     def save(self, path: str | pathlib.Path) -> None:
-        pathlib.Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        from tf_transformer._files import write_json
+
+        write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | pathlib.Path) -> "Config":

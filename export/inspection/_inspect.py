@@ -11,6 +11,7 @@ import pathlib
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
+from tf_transformer._model_versions import list_versions
 from tf_transformer.export.inspection._files import (
     GRAPH,
     asset_problems,
@@ -157,8 +158,7 @@ def _sizes(directory, meta_graph=None, variables=None) -> Sizes:
 def _not_a_saved_model(directory: pathlib.Path) -> str:
     if not directory.exists():
         return f"expected the directory of a SavedModel, but {directory} does not exist"
-    versions = sorted((each.parent.name for each in directory.glob(f"*/{GRAPH}")), key=lambda name: (len(name), name))
-    hint = (
-        f"did you mean {directory / versions[-1]}?" if versions else "give the directory that tf.saved_model.save wrote"
-    )
+    versions = list_versions(directory)
+    newest = versions[max(versions)] if versions else None
+    hint = f"did you mean {newest}?" if newest else "give the directory that tf.saved_model.save wrote"
     return f"expected a SavedModel, but {directory} has no {GRAPH}: {hint}"

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizers' ops
 
+from tf_transformer._model_versions import numbered_entries
 from tf_transformer.export._serving_assets import read_warmup_requests
 from tf_transformer.export.inspection import Problem, checksum_problems, read_graph
 from tf_transformer.export.serving._rest import BadRequest
@@ -196,11 +197,11 @@ class ModelVersions:
     def _on_disk(self) -> list[tuple[int, pathlib.Path]]:
         """Version directories, newest first."""
         try:
-            directories = [each for each in self.base.iterdir() if each.name.isascii() and each.name.isdigit()]
+            entries = numbered_entries(self.base)
         except OSError as error:
             logger.warning("cannot look into %s: %s", self.base, error)
             return []
-        return sorted(((int(each.name), each) for each in directories if each.is_dir()), reverse=True)
+        return [(number, path) for number, path in reversed(entries.items()) if path.is_dir()]
 
     def _try(self, version: int, directory: pathlib.Path, files: tuple) -> bool:
         self._set_status(version, LOADING)

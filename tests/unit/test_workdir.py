@@ -87,17 +87,18 @@ def test_a_directory_without_a_configuration_is_rejected(tmp_path):
         Workdir(tmp_path)
 
 
-def test_half_written_files_go_away_and_nothing_else(workdir, monkeypatch):
+def test_half_written_files_are_removed_and_nothing_else(workdir, monkeypatch):
     before = {path.name for path in workdir.path.iterdir()}
-    for name in (".config.json.writing-12345", ".dataset.json.writing-12345"):
+    for name in (".config.json.writing-12345678", "checkpoints/.best.writing-12345678"):
         (workdir.path / name).write_text("{")
     remove_leftovers(workdir.path)
     assert {path.name for path in workdir.path.iterdir()} == before
+    assert [path.name for path in workdir.checkpoints.iterdir()] == ["step-00000007"]
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="No space left"):
         write_config(workdir.path, workdir.config)
     assert {path.name for path in workdir.path.iterdir()} == before

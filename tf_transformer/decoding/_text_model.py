@@ -3,12 +3,12 @@
 import dataclasses
 import json
 import os
-import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer._model_versions import newest_version
 from tf_transformer.decoding._batching import batches_at_a_time, in_batches
 from tf_transformer.decoding._translator import PairScore, Translation, to_translations
 from tf_transformer.text import as_cell, as_line, chunks
@@ -88,20 +88,6 @@ class ExportedModel:
             known = ", ".join(signatures) or "none"
             raise ValueError(f"{self.path} has no signature {name}, only {known}; use `tf-transformer export`.")
         return signatures[name]
-
-
-def newest_version(path: str | os.PathLike) -> pathlib.Path:
-    """`path` if it is a SavedModel, else its subdirectory with the highest number that is one."""
-    path = pathlib.Path(path)
-    if (path / "saved_model.pb").is_file():
-        return path
-    versions = [each for each in path.glob("*/") if each.name.isdecimal() and (each / "saved_model.pb").is_file()]
-    if not versions:
-        raise ValueError(
-            f"{path} is no SavedModel: expected saved_model.pb in it, or in a numbered directory below. "
-            "Give what `tf-transformer export --output` wrote."
-        )
-    return max(versions, key=lambda version: int(version.name))
 
 
 def _strings(texts: Sequence[bytes]) -> tf.Tensor:

@@ -6,14 +6,13 @@ config.json      the model, the search, the versions
 commands.txt     what made it, what scores hypotheses.txt again, and sacreBLEU's own command
 """
 
-import json
 import os
 import pathlib
 import re
 import shlex
-import shutil
 from collections.abc import Sequence
 
+from tf_transformer._files import atomic_directory, write_json, write_text
 from tf_transformer.evaluation._evaluation import Evaluation
 from tf_transformer.evaluation._scores import SACREBLEU, tokenizer_name
 from tf_transformer.text import as_line
@@ -58,44 +57,17 @@ def write_record(
     """
     directory = pathlib.Path(directory).resolve()
     check_replaceable(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    beside = directory.with_name(f".{directory.name}.writing-{os.getpid()}")
-    try:
-        beside.mkdir()
-        for name, lines in (
-            ("source.txt", sources),
-            ("reference.txt", references),
-            ("hypotheses.txt", evaluation.hypotheses),
-        ):
-            _write(beside / name, "".join(f"{as_line(line)}\n" for line in lines))
-        _write(beside / "scores.json", _json(evaluation.to_dict()))
-        _write(beside / "config.json", _json(config))
-        _write(beside / "commands.txt", _commands(evaluation, commands))
-        _put_in_place(beside, directory)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    texts = {"source.txt": sources, "reference.txt": references, "hypotheses.txt": evaluation.hypotheses}
+    with atomic_directory(directory) as new:
+        for name, lines in texts.items():
+            write_text(new / name, "".join(f"{as_line(line)}\n" for line in lines))
+        write_json(new / "scores.json", evaluation.to_dict())
+        write_json(new / "config.json", config)
+        write_text(new / "commands.txt", _commands(evaluation, commands))
     return directory
-
-
-def _put_in_place(beside: pathlib.Path, directory: pathlib.Path) -> None:
-    """Renames `beside` to `directory`. The older record goes last, so that there is always one on the disk."""
-    aside = directory.with_name(f".{directory.name}.replaced")
-    if directory.exists():
-        shutil.rmtree(aside, ignore_errors=True)
-        directory.rename(aside)
-    beside.rename(directory)
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _commands(evaluation: Evaluation, commands: Sequence[Sequence[str]]) -> str:
     tokenizer = next(tokenizer_name(score) for score in evaluation.scores if score.name == SACREBLEU)
     sacrebleu = f"sacrebleu reference.txt -i hypotheses.txt -m bleu chrf -tok {tokenizer} -w 2".split()
     return "".join(f"{shlex.join(command)}\n" for command in (*commands, sacrebleu))
-
-
-def _json(values: dict) -> str:
-    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")

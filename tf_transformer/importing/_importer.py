@@ -1,14 +1,13 @@
 """The whole job of `import`: files of some format in, a work directory out."""
 
 import dataclasses
-import json
 import logging
 import os
 import pathlib
-import shutil
 import tempfile
 import zipfile
 
+from tf_transformer._files import atomic_directory, write_json
 from tf_transformer.importing._assembly import ImportedModel, assemble
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError
 from tf_transformer.importing._files import unpack
@@ -120,14 +119,7 @@ def _write(workdir: pathlib.Path, imported: ImportedModel, external: ExternalMod
     facts = {"format": external.format, "from": path.name, "licence": external.licence}
     data = {"source_language": external.languages[0], "target_language": external.languages[1]}
     data["tokenizer"] = {"sha256": imported.tokenizers.sha256}
-    workdir.parent.mkdir(parents=True, exist_ok=True)
-    beside = workdir.with_name(f".{workdir.name}.writing-{os.getpid()}")
-    try:
-        Workdir.create(beside, imported.config, imported.tokenizers, data)
-        (beside / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        save_checkpoint(beside / "checkpoints" / step_directory(0), imported.tensors, step=0)
-        if workdir.exists():
-            workdir.rmdir()
-        beside.rename(workdir)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with atomic_directory(workdir, replace=False, exclusive=True) as directory:
+        Workdir.create(directory, imported.config, imported.tokenizers, data)
+        write_json(directory / FACTS, facts)
+        save_checkpoint(directory / "checkpoints" / step_directory(0), imported.tensors, step=0)

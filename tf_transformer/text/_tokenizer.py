@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from tf_transformer._files import atomic_write, write_text
 from tf_transformer.text._model_file import TokenizerError, read_model_file
 from tf_transformer.text._subwords import IdMap, Subwords
 from tf_transformer.text._vocabulary import train_model
@@ -194,14 +195,9 @@ def _load(directory: pathlib.Path, stem: str) -> Tokenizer:
 
 def _save(tokenizer: Tokenizer, directory: pathlib.Path, stem: str) -> list[pathlib.Path]:
     paths = [directory / f"{stem}.model"]
-    _replace(paths[0], tokenizer.model)
+    with atomic_write(paths[0]) as stream:
+        stream.write(tokenizer.model)
     if tokenizer.id_map is not None:
         paths.append(directory / f"{stem}.ids.json")
-        _replace(paths[1], tokenizer.id_map.to_json().encode())
+        write_text(paths[1], tokenizer.id_map.to_json())
     return paths
-
-
-def _replace(path: pathlib.Path, data: bytes) -> None:
-    beside = path.with_name(f"{path.name}.partial")
-    beside.write_bytes(data)
-    os.replace(beside, path)

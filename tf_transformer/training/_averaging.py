@@ -26,7 +26,6 @@ def average_last(workdir: Workdir, last: int | None = None) -> pathlib.Path:
         raise CheckpointError(f"There are no checkpoints to average in {workdir.path}. Train first.")
     if len(paths) < last:
         logger.warning("%d checkpoints were asked for, %d are there: averaging those.", last, len(paths))
-    checkpoints.remove_leftovers(workdir.checkpoints, average=True)
     return average_checkpoints(paths[-last:], workdir.checkpoints / checkpoints.AVERAGE)
 
 

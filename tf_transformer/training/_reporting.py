@@ -9,6 +9,7 @@ import time
 import tensorflow as tf
 from tqdm import tqdm
 
+from tf_transformer._files import write_text
 from tf_transformer.evaluation import Score
 from tf_transformer.training._train_step import Counters, StepReport
 from tf_transformer.training._validation import ValidationLoss, perplexity
@@ -121,9 +122,7 @@ def read_log(directory: pathlib.Path) -> list[dict]:
 def _forget_after(file: pathlib.Path, step: int) -> None:
     kept = [event for event in read_log(file.parent) if event["step"] <= step]
     if file.is_file():
-        beside = file.with_name(f".{file.name}.writing")
-        beside.write_text("".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept), encoding="utf-8")
-        beside.replace(file)
+        write_text(file, "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept))
 
 
 class RunReports:

@@ -92,7 +92,6 @@ def train(
         if worker.is_chief:
             stack.enter_context(RunLock(workdir))
             remove_leftovers(workdir)
-            checkpoints.remove_leftovers(pathlib.Path(workdir) / "checkpoints")
         stop = stack.enter_context(StopRequest())
         prepared = PreparedDataset(data)
         directory = open_workdir(workdir, config, prepared, worker, devices_of(strategy))

@@ -6,6 +6,7 @@ import logging
 import os
 import pathlib
 
+from tf_transformer import _files
 from tf_transformer._version import versions_of
 from tf_transformer.config import Config
 from tf_transformer.workdir import checkpoints
@@ -158,31 +159,20 @@ def write_config(path: str | os.PathLike, config: Config, devices: dict | None =
         devices: what `strategies.devices_of` says; None where nothing is trained.
     """
     environment = {"versions": package_versions()} | ({} if devices is None else {"devices": devices})
-    _write(pathlib.Path(path) / CONFIG, config.to_dict() | environment)
+    _files.write_json(pathlib.Path(path) / CONFIG, config.to_dict() | environment)
 
 
 def write_dataset_info(path: str | os.PathLike, info: dict) -> None:
     """Writes dataset.json of a work directory."""
-    _write(pathlib.Path(path) / DATASET, info)
+    _files.write_json(pathlib.Path(path) / DATASET, info)
 
 
 def remove_leftovers(path: str | os.PathLike) -> None:
-    """Removes what a killed process left half written. Only for a process that holds the directory's lock."""
-    for name in (CONFIG, DATASET):
-        for leftover in pathlib.Path(path).glob(f".{name}.writing-*"):
-            leftover.unlink(missing_ok=True)
+    """Remove what killed processes left half-written in a work directory, and restore what they were replacing."""
+    for directory in (pathlib.Path(path), pathlib.Path(path) / "checkpoints", pathlib.Path(path) / "logs"):
+        _files.remove_leftovers(directory)
 
 
 def package_versions() -> dict[str, str]:
     """The versions that a run's numbers depend on."""
     return versions_of("tensorflow", "keras", "numpy", "tensorflow-text", "sentencepiece", "sacrebleu")
-
-
-def _write(file: pathlib.Path, values: dict) -> None:
-    """Writes JSON beside the file and renames it, so that it is never half written."""
-    beside = file.with_name(f".{file.name}.writing-{os.getpid()}")
-    try:
-        beside.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -20,7 +20,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from tf_transformer._files import flush, sha256_of_file
+from tf_transformer import _files
+from tf_transformer._files import sha256_of_file, write_json
 
 FORMAT = 1
 MODEL, TRAINING, INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
@@ -56,19 +57,14 @@ def save_checkpoint(
         **info: JSON-able facts to keep, such as the data's position and the metrics.
     """
     path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.writing-{os.getpid()}")
     try:
-        beside.mkdir()
-        _write_tensors(beside / MODEL, model)
-        if training is not None:
-            _write_tensors(beside / TRAINING, training)
-        _write_info(beside, {"format": FORMAT, "step": int(step), **info})
-        _put_in_place(beside, path)
+        with _files.atomic_directory(path) as directory:
+            _write_tensors(directory / MODEL, model)
+            if training is not None:
+                _write_tensors(directory / TRAINING, training)
+            _write_info(directory, {"format": FORMAT, "step": int(step), **info})
     except OSError as error:
         raise OSError(f"The checkpoint {path} could not be written ({error}). Earlier ones are unchanged.") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     return path
 
 
@@ -166,9 +162,7 @@ def latest_intact(directory: str | os.PathLike, resumable: bool = False) -> path
 def prune_checkpoints(directory: str | os.PathLike, keep: int) -> None:
     """Removes all numbered checkpoints but the last `keep`."""
     for path in list_checkpoints(directory)[:-keep]:
-        hidden = path.with_name(f".{path.name}.removing")
-        path.rename(hidden)
-        shutil.rmtree(hidden)
+        _files.remove_directory(path)
 
 
 def set_aside_after(directory: str | os.PathLike, step: int) -> None:
@@ -185,33 +179,11 @@ def set_aside_after(directory: str | os.PathLike, step: int) -> None:
             logger.warning("%s is not gone on from: set aside as %s, which may be removed.", path, aside.name)
 
 
-def remove_leftovers(directory: str | os.PathLike, average: bool = False) -> None:
-    """Removes what a killed process left half done, and puts back what it had moved aside.
-
-    Args:
-        average: those of the checkpoint `average`, which its own command writes, beside a run that may go on. False:
-            all others, for a process that holds the directory's lock.
-    """
-    directory = pathlib.Path(directory)
-    for aside in _hidden(directory, ".*.replaced", average):
-        path = directory / aside.name.removeprefix(".").removesuffix(".replaced")
-        if not path.exists():
-            aside.rename(path)
-    for pattern in (".*.writing-*", ".*.replaced", ".*.removing"):
-        for leftover in _hidden(directory, pattern, average):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _hidden(directory: pathlib.Path, pattern: str, average: bool) -> list[pathlib.Path]:
-    return [path for path in directory.glob(pattern) if path.name.startswith(f".{AVERAGE}.") == average]
-
-
 def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
     try:
         safetensors.numpy.save_file({name: np.array(value, order="C") for name, value in tensors.items()}, file)
     except safetensors.SafetensorError as error:
         raise OSError(f"{file.name}: {error}") from error
-    flush(file)
 
 
 def _read_tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
@@ -225,21 +197,7 @@ def _write_info(directory: pathlib.Path, info: dict) -> None:
     written = sorted(directory.iterdir())
     files = {file.name: {"size": file.stat().st_size, "sha256": sha256_of_file(file)} for file in written}
     info = json.loads(json.dumps({**info, "files": files}))
-    file = directory / INFO
-    file.write_text(json.dumps({**info, "sha256": _info_digest(info)}, indent=2) + "\n", encoding="utf-8")
-    flush(file)
-
-
-def _put_in_place(beside: pathlib.Path, path: pathlib.Path) -> None:
-    """Renames `beside` to `path`. A directory there is moved aside first: rename does not replace full ones."""
-    flush(beside)
-    aside = path.with_name(f".{path.name}.replaced")
-    if path.exists():
-        shutil.rmtree(aside, ignore_errors=True)
-        path.rename(aside)
-    beside.rename(path)
-    flush(path.parent)
-    shutil.rmtree(aside, ignore_errors=True)
+    write_json(directory / INFO, {**info, "sha256": _info_digest(info)})
 
 
 def _info_digest(info: dict) -> str:

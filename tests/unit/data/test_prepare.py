@@ -1,7 +1,6 @@
 """Preparing: what is written is what was given, once, whole, and the same whoever does it."""
 
 import dataclasses
-import fcntl
 import json
 import os
 import shutil
@@ -9,6 +8,7 @@ import types
 
 import pytest
 
+from tf_transformer._files import atomic_directory
 from tf_transformer.data._batching import BatchOptions, BatchStream
 from tf_transformer.data._prepared import PreparedDataset, PreparedError
 from tf_transformer.data._records import RecordError
@@ -137,8 +137,8 @@ def test_what_lies_beside_an_output_is_left_alone(copy):
 
 
 def test_a_replaced_directory_that_a_kill_left_is_no_obstacle(copy):
-    left = copy.with_name(".copy.replaced")
-    left.mkdir()
+    left = copy.with_name(".copy.writing-12345678") / "old"
+    left.mkdir(parents=True)
     (left / "dataset.json").write_text("{}")
     prepare(corpus(), copy, OPTIONS, workers=1, overwrite=True)
     assert os.listdir(copy.parent) == ["copy"]
@@ -186,19 +186,18 @@ def test_an_interrupted_overwrite_leaves_the_old(copy):
 
 
 def test_what_a_killed_run_left_is_cleared(tmp_path):
-    (tmp_path / "data.partial" / "deep").mkdir(parents=True)
-    (tmp_path / "data.partial" / "train-00099.tfrecord").write_bytes(b"half")
+    (tmp_path / ".data.writing-12345678" / "new" / "deep").mkdir(parents=True)
+    (tmp_path / ".data.writing-12345678" / "new" / "train-00099.tfrecord").write_bytes(b"half")
     made = prepare(corpus(), tmp_path / "data", OPTIONS, workers=1)
     assert os.listdir(tmp_path) == ["data"] and not (made.path / "train-00099.tfrecord").exists()
 
 
 def test_two_runs_at_once_are_rejected(tmp_path):
-    (tmp_path / "data.partial").mkdir()
-    other = os.open(tmp_path / "data.partial", os.O_RDONLY)
-    fcntl.flock(other, fcntl.LOCK_EX)
-    with pytest.raises(ValueError, match="another process is writing"):
+    with (
+        atomic_directory(tmp_path / "data"),
+        pytest.raises(OSError, match=r"Another process is writing .*data .*Wait until it ends"),
+    ):
         prepare(corpus(), tmp_path / "data", OPTIONS)
-    os.close(other)
 
 
 def test_drops_are_counted_by_reason(tmp_path):

@@ -94,7 +94,7 @@ def test_an_older_record_stays_when_the_new_one_cannot_come(tmp_path, monkeypatc
     rename = type(path).rename
 
     def fail(source, target):
-        if ".writing-" in source.name:
+        if source.name == "new":
             raise OSError("no")
         return rename(source, target)
 

@@ -5,10 +5,8 @@ import stat
 
 import pytest
 
+from tf_transformer._model_versions import next_version
 from tf_transformer.export import _publishing as publishing
-
-NO_PROCESS = 2**22 + 7
-"""A process id above Linux' largest: that of a process that has ended may be given to another one."""
 
 
 def write(directory, text="new"):
@@ -18,7 +16,7 @@ def write(directory, text="new"):
 
 
 def publish(base, text="new"):
-    with publishing.beside(base) as place:
+    with publishing.workspace(base) as place:
         return publishing.publish(write(place / "written", text), base)
 
 
@@ -38,36 +36,27 @@ def test_versions_count_up_and_existing_ones_are_not_touched(tmp_path):
     assert sorted(path.name for path in base.iterdir()) == ["1", "2"]
 
 
-def test_the_highest_number_counts_however_it_is_written(tmp_path):
-    for name in ("2", "0010", "9", "eleven", "12.old", ".13"):
-        (tmp_path / name).mkdir()
-    assert publishing.next_version(tmp_path) == 11
-
-
 def test_what_is_being_written_has_a_name_that_servers_ignore(tmp_path):
-    with publishing.beside(tmp_path) as place:
+    with publishing.workspace(tmp_path) as place:
         assert place.parent == tmp_path and not place.name.isdigit()
         write(place / "1")
-        assert publishing.next_version(tmp_path) == 1
+        assert next_version(tmp_path) == 1
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_left_of_an_export_that_fails(tmp_path):
-    with pytest.raises(RuntimeError), publishing.beside(tmp_path) as place:
+    with pytest.raises(RuntimeError), publishing.workspace(tmp_path) as place:
         publishing.make_read_only(write(place / "written"))
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 
 
-def test_leftovers_of_a_killed_export_go_and_those_of_a_living_one_stay(tmp_path):
-    with publishing.beside(tmp_path) as living:
-        killed = living.with_name(living.name.replace(str(os.getpid()), str(NO_PROCESS)))
+def test_leftovers_of_a_killed_export_are_removed_and_those_of_a_running_one_kept(tmp_path):
+    with publishing.workspace(tmp_path) as running:
+        killed = tmp_path / ".export.writing-12345678"
         publishing.make_read_only(write(killed / "written"))
-        elsewhere = write(tmp_path / ".writing-another_machine-1-x")
-        # A machine whose name begins with this one's, as train-12 with train.
-        longer = write(tmp_path / f"{publishing._WRITING}{NO_PROCESS}-4711-ab12cd34")
-        with publishing.beside(tmp_path):
-            assert living.is_dir() and elsewhere.is_dir() and longer.is_dir() and not killed.exists()
+        with publishing.workspace(tmp_path):
+            assert running.is_dir() and not killed.exists()
 
 
 def test_a_number_taken_meanwhile_is_left_to_the_other_export(tmp_path, monkeypatch):
@@ -87,7 +76,7 @@ def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path):
 def test_a_published_version_has_the_usual_permissions(tmp_path):
     before = os.umask(0o027)
     try:
-        with publishing.beside(tmp_path) as place:
+        with publishing.workspace(tmp_path) as place:
             publishing.make_read_only(write(place / "written"))
             version = publishing.publish(place / "written", tmp_path)
     finally:

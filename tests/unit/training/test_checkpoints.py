@@ -117,27 +117,6 @@ def test_later_ones_are_set_aside_and_no_longer_count(tmp_path):
     assert verify_checkpoint(tmp_path / "step-00000100.aside")["step"] == 100
 
 
-def test_leftovers_of_a_killed_process_go_away_and_what_it_moved_aside_comes_back(tmp_path):
-    save_checkpoint(tmp_path / "best", MODEL, step=5)
-    (tmp_path / "best").rename(tmp_path / ".best.replaced")
-    (tmp_path / ".step-00000007.writing-12345").mkdir()
-    (tmp_path / ".step-00000003.removing").mkdir()
-    checkpoints.remove_leftovers(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["best"]
-    assert verify_checkpoint(tmp_path / "best")["step"] == 5
-
-
-def test_a_run_and_the_average_leave_each_others_work_alone(tmp_path):
-    for name in ("average", "best"):
-        (tmp_path / f".{name}.writing-12345").mkdir()
-        (tmp_path / f".{name}.replaced").mkdir()
-    checkpoints.remove_leftovers(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".average.replaced", ".average.writing-12345", "best"]
-    (tmp_path / ".best.writing-12345").mkdir()
-    checkpoints.remove_leftovers(tmp_path, average=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".best.writing-12345", "average", "best"]
-
-
 def test_a_failed_write_says_so_and_changes_nothing(tmp_path, monkeypatch):
     save_checkpoint(tmp_path / "best", MODEL, step=5)
 

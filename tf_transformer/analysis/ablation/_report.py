@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from tf_transformer._files import write_json
 from tf_transformer.analysis.ablation._rows import PAPER, AblationOptions
 
 RESULT = "ablation.json"
@@ -46,11 +47,8 @@ class RowResult:
     scoring_seconds: float
 
     def save(self, directory: str | os.PathLike) -> None:
-        """Writes the result into the row's work directory, whole or not at all."""
-        file = pathlib.Path(directory) / RESULT
-        beside = file.with_name(f".{RESULT}.writing")
-        beside.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")
-        beside.replace(file)
+        """Write the result into the row's work directory."""
+        write_json(pathlib.Path(directory) / RESULT, dataclasses.asdict(self))
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> "RowResult | None":

@@ -1,12 +1,12 @@
 """An ablation as one call: rows are trained and scored one after another."""
 
-import json
 import logging
 import os
 import pathlib
 import platform
 from collections.abc import Callable, Sequence
 
+from tf_transformer._files import atomic_write, write_json, write_text
 from tf_transformer.analysis.ablation._report import RESULT, RowResult, Setting, ablation_figure, as_json, markdown
 from tf_transformer.analysis.ablation._rows import AblationOptions, row_configs
 from tf_transformer.config import Config
@@ -150,12 +150,12 @@ class Ablation:
 
     def _write(self, results: Sequence[RowResult]) -> None:
         table = self.workdir / TABLE
-        table.with_suffix(".md").write_text(self.markdown(results), encoding="utf-8")
-        text = json.dumps(self.to_dict(results), indent=2, ensure_ascii=False)
-        table.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+        write_text(table.with_suffix(".md"), self.markdown(results))
+        write_json(table.with_suffix(".json"), self.to_dict(results))
         figure = ablation_figure(results, self._setting.title)
-        for ending in (".png", ".svg"):
-            figure.savefig(table.with_suffix(ending), dpi=150)
+        for ending in ("png", "svg"):
+            with atomic_write(table.with_suffix(f".{ending}")) as stream:
+                figure.savefig(stream, dpi=150, format=ending)
 
 
 def _in_order(results: Sequence[RowResult]) -> list[RowResult]:

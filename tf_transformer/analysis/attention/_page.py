@@ -14,6 +14,7 @@ from importlib import resources
 import numpy as np
 from matplotlib.figure import Figure
 
+from tf_transformer._files import atomic_write, write_text
 from tf_transformer.analysis.attention._figures import chosen, heatmaps, lines
 from tf_transformer.analysis.attention._maps import KINDS, AttentionMaps
 from tf_transformer.analysis.attention._overviews import summary_figure
@@ -123,7 +124,7 @@ def write_maps(
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     html, arrays = directory / "attention.html", directory / "attention.npz"
-    html.write_text(page(maps), encoding="utf-8")
+    write_text(html, page(maps))
     maps.save(arrays)
     paths = [html, arrays]
     for kind in KINDS:
@@ -139,7 +140,7 @@ def write_summary(heads: Sequence[HeadSummary], directory: str | os.PathLike) ->
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     table = directory / "heads.csv"
-    table.write_text(summary_csv(heads), encoding="utf-8")
+    write_text(table, summary_csv(heads))
     return [table, *write_figure(summary_figure(heads), directory / "heads")]
 
 
@@ -151,7 +152,8 @@ def write_figure(figure: Figure, stem: str | os.PathLike) -> list[pathlib.Path]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for path in paths:
-            figure.savefig(path, dpi=DOTS_PER_INCH)
+            with atomic_write(path) as stream:
+                figure.savefig(stream, dpi=DOTS_PER_INCH, format=path.suffix[1:])
     lacking = [each for each in told if re.match(r"Glyph \d+ .*missing", str(each.message))]
     if lacking:
         logger.warning("%s: matplotlib's font lacks some characters, boxes stand for them.", paths[0])

@@ -1,14 +1,12 @@
 """What `dataset.json` says: where a dataset came from, what it holds, and what made it."""
 
 import datetime
-import json
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tf_transformer._files import sha256_of_file
+from tf_transformer._files import sha256_of_file, write_json
 from tf_transformer._version import versions_of
 from tf_transformer.data._prepared import FORMAT, INFO
 from tf_transformer.data.corpora import Corpus
@@ -47,12 +45,8 @@ def describe(
 
 
 def write_info(directory: pathlib.Path, info: Mapping) -> None:
-    """Writes `dataset.json`, through to the disk: it is the last file, and stands for all others."""
-    with (directory / INFO).open("w", encoding="utf-8") as file:
-        json.dump(info, file, indent=2, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
+    """Writes `dataset.json`, the last file of a prepared directory."""
+    write_json(directory / INFO, info)
 
 
 def file_facts(path: pathlib.Path) -> dict[str, object]:

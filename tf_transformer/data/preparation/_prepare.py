@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tf_transformer._files import staged_directory
+from tf_transformer._files import atomic_directory
 from tf_transformer._progress import Progress
 from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError, read_info, text_name
 from tf_transformer.data._records import lengths_path
@@ -88,7 +88,7 @@ def prepare(
     if _is_done(output, inputs, overwrite):
         logger.info("%s is prepared from the same inputs already: nothing to do", output)
         return PreparedDataset(output)
-    with staged_directory(output) as directory:
+    with atomic_directory(output, exclusive=True) as directory:
         splits, tokenizers, trained_on = _write(directory, corpus, options, tokenizers, workers or os.cpu_count() or 1)
         write_info(directory, describe(corpus, inputs, tokenizers, trained_on, splits, command))
     return PreparedDataset(output)
