@@ -1,5 +1,6 @@
 from ._batching import batches_at_a_time as batches_at_a_time
 from ._batching import in_batches as in_batches
+from ._batching import length_batches as length_batches
 from ._batching import one_thread_an_operation as one_thread_an_operation
 from ._beam_search import beam_search as beam_search
 from ._greedy import greedy_search as greedy_search
@@ -39,6 +40,7 @@ __all__ = [
     "count_truncated",
     "greedy_search",
     "in_batches",
+    "length_batches",
     "one_thread_an_operation",
     "sample",
     "search_ids",

@@ -85,24 +85,26 @@ _MAX_TEXT_BYTES = 2048
 _MIN_ROWS = 8
 
 
-def length_batches(
-    lengths: Sequence[int], max_rows: int = MAX_ROWS, max_bytes: int = MAX_BATCH_BYTES
-) -> list[list[int]]:
-    """Indices of texts in batches, the longest first: what does not fit into memory fails at once, not at the end.
+def length_batches(lengths: Sequence[int], batch_size: Callable[[int], int]) -> list[list[int]]:
+    """Indices of rows in batches of similar length, the longest first: what exceeds the memory fails at the start.
 
     Args:
-        lengths: of the texts, in bytes.
-        max_rows: texts in a batch.
-        max_bytes: number of texts in a batch by the length of its longest; one text always fits.
+        lengths: of the rows.
+        batch_size: number of rows in a batch, given the length of the longest; less than one counts as one.
     """
-    batches, room = [], 0
+    batches: list[list[int]] = []
+    room = 0
     for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
         if not batches or len(batches[-1]) >= room:
             batches.append([])
-            longest = min(max(lengths[index], 1), _MAX_TEXT_BYTES)
-            room = max(1, min(max_rows, max_bytes // longest))
+            room = batch_size(lengths[index])
         batches[-1].append(index)
     return batches
+
+
+def text_batch_size(longest: int, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BATCH_BYTES) -> int:
+    """Texts in a batch whose longest has so many bytes; beyond a limit the model truncates it."""
+    return min(max_rows, max_bytes // min(max(longest, 1), _MAX_TEXT_BYTES))
 
 
 def in_batches(
@@ -123,7 +125,10 @@ def in_batches(
     """
     results: list[Any] = [None] * len(texts[0])
     share = max(_MIN_ROWS, -(-len(results) // threads))
-    batches = length_batches([max(map(len, row)) for row in zip(*texts)], min(max_rows, share))
+    rows = min(max_rows, share)
+    batches = length_batches(
+        [max(map(len, row)) for row in zip(*texts)], lambda longest: text_batch_size(longest, rows)
+    )
 
     def compute(batch: list[int]) -> Sequence[Any]:
         return call(*([side[i] for i in batch] for side in texts))

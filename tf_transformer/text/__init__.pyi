@@ -1,4 +1,5 @@
 from ._lines import MAX_LINE_BYTES as MAX_LINE_BYTES
+from ._lines import LineTooLongError as LineTooLongError
 from ._lines import as_cell as as_cell
 from ._lines import as_line as as_line
 from ._lines import chunks as chunks
@@ -28,6 +29,7 @@ __all__ = [
     "PAD_ID",
     "UNK_ID",
     "IdMap",
+    "LineTooLongError",
     "Subsample",
     "Subwords",
     "Tokenizer",

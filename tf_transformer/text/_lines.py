@@ -1,10 +1,10 @@
-"""Lines of text as bytes: whatever bytes come, as many lines go out as came in."""
+"""The line reader, and text that stays one line: as many lines out as in, whatever bytes they hold."""
 
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 MAX_LINE_BYTES = 1 << 20
-"""Of a longer line only so much is kept: many times what any model reads of a sentence."""
+"""Bytes kept of a longer line: many times what any model reads of a sentence."""
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 # All that some program takes for the end of a line, which ours must not put into one.
@@ -12,21 +12,38 @@ _LINE_ENDS = {ord(mark): " " for mark in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 _CELL_ENDS = _LINE_ENDS | {ord("\t"): " "}
 
 
-def read_lines(stream: BinaryIO, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
+class LineTooLongError(ValueError):
+    """A line beyond the limit, where lines are not truncated."""
+
+
+def read_lines(
+    stream: BinaryIO, max_bytes: int = MAX_LINE_BYTES, *, truncate: bool = True, strip_cr: bool = True
+) -> Iterator[bytes]:
     """The lines of a binary stream, without their ends, in memory bounded by `max_bytes`.
 
-    Only a line feed ends a line, and a carriage return before it belongs to the end; any other byte is text. A last
-    line without a line feed counts. A byte-order mark at the start is dropped. What a line has beyond `max_bytes`
-    is skipped.
+    Only a line feed ends a line; any other byte is text. A last line without a line feed counts. A byte-order mark at
+    the start is dropped.
+
+    Args:
+        max_bytes: of a line.
+        truncate: whether the rest of a longer line is skipped. False: LineTooLongError.
+        strip_cr: whether a carriage return before the line feed belongs to the end of the line.
     """
     first = True
     while line := stream.readline(max_bytes):
-        rest = line
-        while not rest.endswith(b"\n") and (rest := stream.readline(max_bytes)):
-            pass
+        if len(line) == max_bytes and not line.endswith(b"\n"):
+            if not truncate:
+                raise LineTooLongError(f"Expected lines of at most {max_bytes} bytes. Received: a longer one.")
+            _skip_line(stream, max_bytes)
         if first:
             line, first = line.removeprefix(_UTF8_MARK), False
-        yield line.removesuffix(b"\n").removesuffix(b"\r")
+        line = line.removesuffix(b"\n")
+        yield line.removesuffix(b"\r") if strip_cr else line
+
+
+def _skip_line(stream: BinaryIO, max_bytes: int) -> None:
+    while (rest := stream.readline(max_bytes)) and not rest.endswith(b"\n"):
+        pass
 
 
 def chunks(lines: Iterable[bytes], max_lines: int, max_bytes: int) -> Iterator[list[bytes]]:

@@ -1,71 +1,16 @@
-"""Reports of a run: JSON lines, TensorBoard, and the progress line on the terminal."""
+"""Reports of a run: JSON lines, TensorBoard, and progress on the terminal."""
 
 import json
-import logging
 import pathlib
-import sys
 import time
 
 import tensorflow as tf
-from tqdm import tqdm
 
 from tf_transformer._files import write_text
+from tf_transformer._progress import Progress
 from tf_transformer.evaluation import Score
 from tf_transformer.training._train_step import Counters, StepReport
 from tf_transformer.training._validation import ValidationLoss, perplexity
-
-SECONDS_BETWEEN_LINES = 10.0
-
-logger = logging.getLogger(__name__)
-
-
-class ProgressLine:
-    """Shows step, loss, tokens per second and the time that is left.
-
-    Args:
-        step: where the run begins or goes on.
-        max_steps: where it ends.
-    """
-
-    def __init__(self, step: int, max_steps: int):
-        self._first, self._last = step, max_steps
-        self._begun = self._told = time.monotonic()
-        self._bar = None
-        if sys.stderr.isatty():
-            self._bar = tqdm(total=max_steps, initial=step, unit=" steps", desc="training", file=sys.stderr)
-
-    def update(self, step: int, loss: float, tokens_per_second: float) -> None:
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"loss {loss:.3f}, {tokens_per_second:,.0f} tokens/s", refresh=False)
-            self._bar.update(step - self._bar.n)
-        elif time.monotonic() - self._told >= SECONDS_BETWEEN_LINES:
-            self._told = time.monotonic()
-            left = (self._told - self._begun) / max(step - self._first, 1) * (self._last - step)
-            logger.info(
-                "step %d of %d, loss %.3f, %.0f tokens/s, %s left", step, self._last, loss, tokens_per_second,
-                duration(left),
-            )  # fmt: skip
-
-    def say(self, message: str) -> None:
-        """A line of its own, above the bar."""
-        if self._bar is not None:
-            self._bar.write(message, file=sys.stderr)
-        else:
-            logger.info("%s", message)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-
-def duration(seconds: float) -> str:
-    """1 h 02 min, 3 min 20 s, or 45 s."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {seconds:02d} s" if minutes else f"{seconds} s"
-
 
 NAME = "log.jsonl"
 
@@ -133,7 +78,7 @@ class RunReports:
         progress: None likewise.
     """
 
-    def __init__(self, log: RunLog | None, progress: ProgressLine | None):
+    def __init__(self, log: RunLog | None, progress: Progress | None):
         self._log, self._progress = log, progress
         self._clear()
 
@@ -146,9 +91,10 @@ class RunReports:
         self._tokens += float(report.tokens.sum())
         self._last = report
         if self._progress is not None:
-            self._progress.update(counters.step, self._loss / max(self._tokens, 1.0), self._rate)
+            loss = self._loss / max(self._tokens, 1.0)
+            self._progress.update(counters.step - self._progress.done, f"loss {loss:.3f}, {self._rate:,.0f} tokens/s")
             if report.skipped.any():
-                self._progress.say(
+                self._progress.write(
                     f"step {counters.step}: {int(report.skipped.sum())} skipped, loss or gradient not finite "
                     f"({counters.skipped} so far; loss scale {counters.loss_scale:g})"
                 )
@@ -176,7 +122,7 @@ class RunReports:
         if self._log is None:
             return
         self._log.event("validation", step, loss=result.loss, perplexity=result.perplexity, tokens=result.tokens)
-        self._progress.say(
+        self._progress.write(
             f"step {step}: validation perplexity {result.perplexity:.3f}, smoothed loss {result.loss:.3f}"
             + (" (best)" if better else "")
         )
@@ -186,8 +132,8 @@ class RunReports:
             return
         self._log.event("sample", step, bleu=score.value, signature=score.signature, translations=rows)
         self._log.text("sample/translations", step, rows, ("source", "reference", "translation"))
-        self._progress.say(f"step {step}: {score.name} {score.value:.2f} of a sample, greedy ({score.signature})")
-        self._progress.say("\n".join(f"    {source}\n  → {translation}" for source, _, translation in rows[:2]))
+        self._progress.write(f"step {step}: {score.name} {score.value:.2f} of a sample, greedy ({score.signature})")
+        self._progress.write("\n".join(f"    {source}\n  → {translation}" for source, _, translation in rows[:2]))
 
     @property
     def _rate(self) -> float:

@@ -10,6 +10,7 @@ import time
 import keras
 import tensorflow as tf
 
+from tf_transformer._progress import Progress, duration
 from tf_transformer.config import Config
 from tf_transformer.data import BatchOptions, BatchStream, PreparedDataset
 from tf_transformer.model import Transformer
@@ -18,7 +19,7 @@ from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._optimizer import Adam, MovingAverage
 from tf_transformer.training._preflight import preflight
 from tf_transformer.training._process import FIRST_CALL, RunLock, StopRequest, WorkerWatch, lost_worker_message
-from tf_transformer.training._reporting import ProgressLine, RunLog, RunReports, duration
+from tf_transformer.training._reporting import RunLog, RunReports
 from tf_transformer.training._run_state import RunSaver, RunState, check_config, check_dataset, has_begun
 from tf_transformer.training._schedules import NoamSchedule
 from tf_transformer.training._strategies import (
@@ -97,7 +98,7 @@ def train(
         directory = open_workdir(workdir, config, prepared, worker, devices_of(strategy))
         ended, state = _Run(directory, prepared, strategy, worker, worker_timeout).run(stop)
     result = TrainingResult(ended, stop.signal, state.counters.step, state.best_perplexity, time.monotonic() - begun)
-    logger.info("%s", _summary(result, directory))
+    logger.info("%s", _summary(result, directory, prepared))
     return result
 
 
@@ -197,7 +198,7 @@ class _Run:
         if not self._worker.is_chief:
             return RunReports(None, None)
         log = stack.enter_context(contextlib.closing(RunLog(self._directory.logs, state.counters.step)))
-        progress = ProgressLine(state.counters.step, self._config.training.max_steps)
+        progress = Progress("training", self._config.training.max_steps, "steps", state.counters.step)
         return RunReports(log, stack.enter_context(contextlib.closing(progress)))
 
     def _new_state(self) -> RunState:
@@ -208,8 +209,11 @@ class _Run:
             variables = named_variables(model)
             adam = Adam(variables, training.beta1, training.beta2, training.epsilon)
             average = MovingAverage(variables, training.ema_decay) if training.ema_decay else None
-        logger.info("%s parameters on %d replicas of %d workers, %s.", f"{model.count_params():,}",
-                    self._strategy.num_replicas_in_sync, self._worker.count, training.precision)  # fmt: skip
+        replicas, workers = self._strategy.num_replicas_in_sync, self._worker.count
+        logger.info(
+            f"{model.count_params():,} parameters on {replicas} replica{'s' * (replicas > 1)} of {workers} "
+            f"worker{'s' * (workers > 1)}, {training.precision}."
+        )
         return RunState(model, adam, average, Counters.start(training.precision), self._stream.start)
 
     def _new_step(self, state: RunState) -> tuple[BatchGradients, TrainStep]:
@@ -283,13 +287,14 @@ def _wait_for(file: pathlib.Path, seconds: float = 120.0) -> None:
         time.sleep(0.2)
 
 
-def _summary(result: TrainingResult, workdir: Workdir) -> str:
+def _summary(result: TrainingResult, workdir: Workdir, prepared: PreparedDataset) -> str:
     best = "" if result.best_perplexity is None else f", best validation perplexity {result.best_perplexity:.3f}"
     head = f"{result.ended.capitalize()} at step {result.step} after {duration(result.seconds)}{best}."
     if result.ended == "interrupted":
         return f"{head} The same command resumes from here."
-    path = workdir.path
-    return (
-        f"{head}\nNext:\n  tf-transformer average --workdir {path}\n  tf-transformer evaluate --workdir {path}\n"
-        f"  tf-transformer translate --workdir {path}\n  tf-transformer export --workdir {path} --output MODEL_BASE"
-    )
+    splits = prepared.info["splits"]
+    evaluate = ["evaluate"] if "test" in splits else ["evaluate --split validation"] if "validation" in splits else []
+    flags = f"--workdir {workdir.path}"
+    commands = [f"{verb} {flags}" for verb in ("average", *evaluate, "translate")]
+    commands.append(f"export {flags} --output MODEL_BASE")
+    return "\n  tf-transformer ".join([f"{head}\nNext:", *commands])

@@ -64,7 +64,8 @@ def save_checkpoint(
                 _write_tensors(directory / TRAINING, training)
             _write_info(directory, {"format": FORMAT, "step": int(step), **info})
     except OSError as error:
-        raise OSError(f"The checkpoint {path} could not be written ({error}). Earlier ones are unchanged.") from error
+        reason = os.strerror(error.errno) if error.errno else error
+        raise OSError(f"The checkpoint {path} could not be written ({reason}). Earlier ones are unchanged.") from error
     return path
 
 

@@ -33,14 +33,6 @@ def test_reads_the_same_lines_from_every_kind_of_file(tmp_path, name, compress):
     assert file.count() == len(LINES) == 5
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
-def test_the_size_of_blocks_changes_nothing(tmp_path, monkeypatch, block):
-    path = write(tmp_path / "a", TEXT + b"\n")
-    monkeypatch.setattr(line_file, "_BLOCK", max(block, 3))
-    assert list(LineFile(path)) == LINES
-    assert LineFile(path).count() == 5
-
-
 def test_a_byte_order_mark_is_no_text(tmp_path):
     assert list(LineFile(write(tmp_path / "a", b"\xef\xbb\xbfHallo\n"))) == [b"Hallo"]
 
@@ -95,7 +87,6 @@ def test_missing_files_and_directories_are_rejected(tmp_path):
 
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(line_file, "MAX_LINE_BYTES", 100)
-    monkeypatch.setattr(line_file, "_BLOCK", 64)
     path = write(tmp_path / "a", b"short\n" + b"x" * 1000)
     with pytest.raises(CorpusError, match="line 2: expected lines of text, got more than 100 bytes"):
         list(LineFile(path))

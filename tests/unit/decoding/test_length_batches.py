@@ -1,16 +1,17 @@
+import functools
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tf_transformer.decoding._batching import in_batches, length_batches
+from tf_transformer.decoding._batching import in_batches, length_batches, text_batch_size
 
 
 def test_every_text_is_in_one_batch_with_others_of_its_length():
     choose = random.Random(3)
     lengths = [choose.randint(0, 300) for _ in range(211)]
-    batches = length_batches(lengths, max_rows=13, max_bytes=1000)
+    batches = length_batches(lengths, lambda longest: text_batch_size(longest, max_rows=13, max_bytes=1000))
     assert sorted(i for batch in batches for i in batch) == list(range(211))
     for batch in batches:
         assert len(batch) <= 13
@@ -20,11 +21,12 @@ def test_every_text_is_in_one_batch_with_others_of_its_length():
 
 
 def test_a_huge_text_is_alone_and_does_not_shrink_the_others():
-    assert length_batches([5, 10_000_000, 5, 5], max_rows=3, max_bytes=15) == [[1], [0, 2, 3]]
+    size = functools.partial(text_batch_size, max_rows=3, max_bytes=15)
+    assert length_batches([5, 10_000_000, 5, 5], size) == [[1], [0, 2, 3]]
 
 
 def test_no_text_no_batch():
-    assert length_batches([]) == []
+    assert length_batches([], text_batch_size) == []
     assert in_batches(lambda texts: texts, []) == []
 
 

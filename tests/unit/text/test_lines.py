@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from tf_transformer.text._lines import as_cell, as_line, chunks, read_lines
+from tf_transformer.text._lines import LineTooLongError, as_cell, as_line, chunks, read_lines
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,17 @@ def test_only_a_line_feed_ends_a_line(data, lines):
 def test_a_long_line_is_cut_and_stays_one():
     data = b"a" * 100 + b"\n" + b"b" * 7 + b"\n" + b"c" * 10 + b"\n" + b"d" * 23
     assert list(read_lines(io.BytesIO(data), 10)) == [b"a" * 10, b"b" * 7, b"c" * 10, b"d" * 10]
+
+
+def test_a_long_line_is_an_error_where_lines_are_not_truncated():
+    lines = read_lines(io.BytesIO(b"a" * 9 + b"\n" + b"b" * 10 + b"\n"), 10, truncate=False)
+    assert next(lines) == b"a" * 9
+    with pytest.raises(LineTooLongError, match="at most 10 bytes"):
+        next(lines)
+
+
+def test_a_carriage_return_may_be_kept():
+    assert list(read_lines(io.BytesIO(b"a\r\nb\n"), strip_cr=False)) == [b"a\r", b"b"]
 
 
 def test_chunks_end_at_either_limit():

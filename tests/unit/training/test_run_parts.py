@@ -14,7 +14,7 @@ from tf_transformer.config import Config
 from tf_transformer.training import _averaging as averaging
 from tf_transformer.training._batch_groups import BatchGroups
 from tf_transformer.training._process import RunLock, RunLockedError, StopRequest
-from tf_transformer.training._reporting import RunLog, duration, read_log
+from tf_transformer.training._reporting import RunLog, read_log
 from tf_transformer.training._run_state import ChangedRunError, check_config, check_dataset
 from tf_transformer.training._strategies import StrategyError, devices_of, make_strategy
 from tf_transformer.workdir import checkpoints
@@ -180,8 +180,3 @@ def test_the_average_clears_up_after_one_that_was_killed(tmp_path):
     (tmp_path / ".average.writing-12345").mkdir()
     averaging.average_last(workdir, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["average", "step-00000004"]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (200, "3 min 20 s"), (3720, "1 h 02 min")])
-def test_durations_read_well(seconds, text):
-    assert duration(seconds) == text

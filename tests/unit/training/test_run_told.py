@@ -7,8 +7,9 @@ import sys
 import pytest
 import tensorflow as tf
 
+from tf_transformer._progress import Progress
 from tf_transformer.training._process import StopRequest
-from tf_transformer.training._reporting import ProgressLine, RunLog
+from tf_transformer.training._reporting import RunLog
 
 
 def told(directory) -> dict[str, tuple[int, object]]:
@@ -44,9 +45,9 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_has_one_line_that_goes_on_where_the_run_does(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    progress = ProgressLine(step=3, max_steps=11)
-    progress.update(7, loss=1.25, tokens_per_second=4321.0)
-    progress.say("step 7: validation perplexity 5.000")
+    progress = Progress("training", 11, "steps", initial=3)
+    progress.update(4, "loss 1.250, 4,321 tokens/s")
+    progress.write("step 7: validation perplexity 5.000")
     progress.close()
     shown = sys.stderr.getvalue()
     assert "| 3/11 [" in shown and "| 7/11 [" in shown and "loss 1.250, 4,321 tokens/s" in shown

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from tf_transformer.analysis.attention._maps import KINDS
+from tf_transformer.decoding import length_batches
 
 BATCH_SENTENCES = 32
 BATCH_WEIGHTS = 4_000_000
@@ -126,15 +127,15 @@ def _batches(config, tokenizers, pairs: Sequence[tuple[str, str]]) -> Iterator[l
     sources = tokenizers.source.encode_batch(source for source, _ in pairs)
     targets = [[config.bos_id, *ids[:-1]] for ids in tokenizers.target.encode_batch(target for _, target in pairs)]
     # A source of nothing, not even EOS, has nothing to be looked at.
-    rows = sorted((row for row in zip(sources, targets) if row[0]), key=lambda row: max(map(len, row)))
+    rows = [row for row in zip(sources, targets) if row[0]]
     if not rows:
-        raise ValueError("Heads are summarised over sentence pairs; none were given.")
-    start = 0
-    while start < len(rows):
-        longest = max(map(len, rows[min(start + BATCH_SENTENCES, len(rows)) - 1]))
-        size = max(1, min(BATCH_SENTENCES, BATCH_WEIGHTS // (config.num_heads * longest**2)))
-        yield rows[start : start + size]
-        start += size
+        raise ValueError("Expected sentence pairs to summarise heads over. Received: none.")
+
+    def batch_size(longest: int) -> int:
+        return min(BATCH_SENTENCES, BATCH_WEIGHTS // (config.num_heads * longest**2))
+
+    for batch in length_batches([max(map(len, row)) for row in rows], batch_size):
+        yield [rows[index] for index in batch]
 
 
 def _padded(rows: Sequence[Sequence[int]], pad_id: int) -> np.ndarray:

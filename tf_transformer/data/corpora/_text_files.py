@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import lzma
 import zlib
 from collections.abc import Iterator, Mapping
@@ -12,9 +11,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
+from tf_transformer._files import sha256_of_file
 from tf_transformer.data.corpora._corpus import SPLITS, Corpus, CorpusError, Pair
+from tf_transformer.text import LineTooLongError, read_lines
 
-_BLOCK = 1 << 20
 # A longer line is no sentence but a sign of binary data; reading on would need memory without bound.
 MAX_LINE_BYTES = 64 << 20
 
@@ -22,6 +22,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
+_DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
 class LineFile:
@@ -44,35 +45,26 @@ class LineFile:
 
     def __iter__(self) -> Iterator[bytes]:
         number = 0
-        rest = b""
-        for block in self._blocks():
-            lines = (rest + block).split(b"\n")
-            rest = lines.pop()
-            yield from lines
-            number += len(lines)
-            if len(rest) > MAX_LINE_BYTES:
-                raise CorpusError(
-                    f"{self.path}, line {number + 1}: expected lines of text, got more than {MAX_LINE_BYTES} bytes "
-                    "without a line feed; give a text file with one sentence a line."
-                )
-        if rest:
-            yield rest
+        try:
+            with self._open() as file:
+                for line in read_lines(file, MAX_LINE_BYTES, truncate=False, strip_cr=False):
+                    yield line
+                    number += 1
+        except LineTooLongError as error:
+            raise CorpusError(
+                f"{self.path}, line {number + 1}: expected lines of text, got more than {MAX_LINE_BYTES} bytes "
+                "without a line feed; give a text file with one sentence per line."
+            ) from error
+        except _DAMAGE as error:
+            raise self._damaged(error, number) from error
 
     def count(self) -> int:
         """The number of lines; a last line without a line feed counts."""
-        lines, last = 0, b"\n"
-        for block in self._blocks():
-            lines += block.count(b"\n")
-            last = block[-1:]
-        return lines + (last != b"\n")
+        return sum(1 for _ in self)
 
     def identity(self) -> dict[str, object]:
-        """Name, size and sha256 of the file as it lies on disk."""
-        digest = hashlib.sha256()
-        with self.path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-        return {"name": self.path.name, "bytes": self.path.stat().st_size, "sha256": digest.hexdigest()}
+        """Name, size and SHA-256 of the file on disk."""
+        return {"name": self.path.name, "bytes": self.path.stat().st_size, "sha256": sha256_of_file(self.path)}
 
     def _check_start(self) -> None:
         """Rejects what cannot be read at all before any work starts."""
@@ -87,7 +79,7 @@ class LineFile:
                 f"{self.path}: expected {suffix[1:]} data after the name's ending, the file starts with {start!r}; "
                 "rename it if it is plain text, or fetch it again."
             )
-        text = next(self._blocks(), b"") if start else b""
+        text = self._read_start() if start else b""
         if not text:
             raise CorpusError(f"{self.path}: expected one sentence a line, the file is empty.")
         if text[:2] in _UTF16_MARKS:
@@ -96,20 +88,18 @@ class LineFile:
     def _open(self) -> BinaryIO:
         return _OPENERS.get(self.path.suffix.lower(), open)(self.path, "rb")
 
-    def _blocks(self) -> Iterator[bytes]:
-        line = 1  # of the block being read, for the message of a damaged archive
+    def _read_start(self) -> bytes:
         try:
             with self._open() as file:
-                block = file.read(_BLOCK).removeprefix(_UTF8_MARK)
-                while block:
-                    yield block
-                    line += block.count(b"\n")
-                    block = file.read(_BLOCK)
-        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-            raise CorpusError(
-                f"{self.path}, after line {line}: the compressed file is truncated or damaged ({error}); "
-                "fetch or compress it again."
-            ) from error
+                return file.read(len(_UTF8_MARK) + 2).removeprefix(_UTF8_MARK)
+        except _DAMAGE as error:
+            raise self._damaged(error, 0) from error
+
+    def _damaged(self, error: Exception, lines: int) -> CorpusError:
+        return CorpusError(
+            f"{self.path}, after line {lines}: the compressed file is truncated or damaged ({error}); "
+            "fetch or compress it again."
+        )
 
 
 FilePair = tuple[str | Path, str | Path | None]
