@@ -1,6 +1,6 @@
 """A local server with TensorFlow Serving's REST paths, for a laptop; production is TensorFlow Serving.
 
-Serves the newest version in MODEL_BASE, takes over a newer one while running, and stops cleanly on SIGTERM:
+Serves the newest version in each MODEL_BASE, replaces it by a newer one while running, and stops cleanly on SIGTERM:
 
     curl -d '{"instances": ["Hello."]}' http://127.0.0.1:8501/v1/models/NAME:predict
 """
@@ -11,12 +11,32 @@ from tf_transformer.pipelines import cli
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_base", metavar="MODEL_BASE", help="directory with the versions: MODEL_BASE/1, …")
+    parser.add_argument(
+        "model_base", nargs="*", metavar="MODEL_BASE", help="directories with versions (MODEL_BASE/1, …), one per model"
+    )
     parser.add_argument("--name", metavar="NAME", help="the model's name in the paths (default: MODEL_BASE's folder)")
+    parser.add_argument(
+        "--model-config-file",
+        "--model_config_file",
+        metavar="FILE",
+        help="the models in TensorFlow Serving's format, instead of MODEL_BASE",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
     parser.add_argument(
         "--port", type=int, default=8501, help="port to listen at; 0 takes a free one (default: %(default)s)"
     )
+    parser.add_argument(
+        "--cors",
+        "--rest_api_enable_cors_support",
+        action="store_true",
+        help="let web pages of other origins send requests",
+    )
+    parser.add_argument("--access-log", action="store_true", help="write one line per request to stderr")
+    _add_batching(parser)
+    _add_limits(parser)
+
+
+def _add_batching(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-batch-size",
         metavar="N",
@@ -35,11 +55,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", metavar="N", type=int, default=2, help="calls of the model at the same time (default: %(default)s)"
     )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-request-rows", metavar="N", type=int, default=1024, help="rows in a request (default: %(default)s)"
     )
     parser.add_argument(
         "--max-request-mb", metavar="MB", type=float, default=32, help="size of a request (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--max-connections",
+        metavar="N",
+        type=int,
+        default=4096,
+        help="open connections, fewer if the limit of open files is lower (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--request-seconds",
+        metavar="S",
+        type=float,
+        default=60.0,
+        help="how long a request may take to arrive (default: %(default)s)",
     )
     parser.add_argument(
         "--poll-seconds",
@@ -50,33 +87,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--shutdown-seconds",
+        metavar="S",
         type=float,
         default=30.0,
-        help="time for open requests when stopping (default: %(default)s)",
+        help="time for requests in progress when stopping (default: %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     import asyncio
 
-    from tf_transformer.export.serving import BatchingOptions, ServerOptions, serve
+    from tf_transformer.export.serving import serve
+
+    asyncio.run(serve(_sources(args), options=_options(args)))
+    return 0
+
+
+def _sources(args: argparse.Namespace) -> list:
+    from tf_transformer.export.serving import read_model_config, sources_of_directories
+
+    if bool(args.model_base) == bool(args.model_config_file):
+        raise ValueError("expected MODEL_BASE or --model-config-file, one of them")
+    if args.model_config_file:
+        if args.name:
+            raise ValueError("--name is for one MODEL_BASE: a model config file has the names of its models")
+        return read_model_config(args.model_config_file)
+    return sources_of_directories(args.model_base, args.name)
+
+
+def _options(args: argparse.Namespace):
+    from tf_transformer.export.serving import BatchingOptions, ServerOptions
 
     batching = BatchingOptions(
         max_batch_size=1 if args.no_batching else args.max_batch_size,
         timeout=args.batch_timeout_ms / 1000,
         workers=args.workers,
     )
-    options = ServerOptions(
+    return ServerOptions(
         host=args.host,
         port=args.port,
         max_request_bytes=int(args.max_request_mb * 1024 * 1024),
         max_request_rows=args.max_request_rows,
+        max_connections=args.max_connections,
+        request_seconds=args.request_seconds,
         poll_seconds=args.poll_seconds,
         shutdown_seconds=args.shutdown_seconds,
+        cors=args.cors,
+        access_log=args.access_log,
         batching=batching,
     )
-    asyncio.run(serve(args.model_base, args.name, options))
-    return 0
 
 
 if __name__ == "__main__":

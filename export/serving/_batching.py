@@ -1,51 +1,53 @@
-"""Dynamic batching: requests that are there at the same time share one call of the model.
+"""Dynamic batching: requests that wait at the same time share one call of the model.
 
-A batch opens with its first request and leaves when it is full, or when it has waited long enough and a worker
-is free. While every worker is busy it stays open and grows, so that a loaded server makes large batches and an
-idle one answers at once. Rows are merged along dimension 0 and nothing is padded.
+A batch opens with its first request. It is run when it is full, or when it has waited long enough and a worker is
+free. While every worker is busy it stays open and grows, so that a loaded server runs large batches and an idle one
+answers immediately. Rows are merged along dimension 0 and nothing is padded.
+
+A request of more rows than a batch is run in parts, at most one per worker at a time, so that other requests wait for
+one part and not for all of them. A request whose client has disconnected is dropped before it reaches the model.
 """
 
 import asyncio
 import contextlib
 import dataclasses
+import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 import numpy as np
 
-from tf_transformer.export.serving._rest import BadRequest
-
-
-class Overloaded(BadRequest):
-    """Raised when more rows are waiting than the queue holds."""
-
-    status = 503
+from tf_transformer.export.serving._errors import BadRequest, Overloaded
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchingOptions:
-    """How requests are merged.
+    """How requests are merged and split.
 
     Attributes:
         max_batch_size: Rows in one call of the model; 1 turns merging off. Larger requests are split where the
             signature allows it.
+        max_padded_rows: Rows in one call of a signature whose outputs are padded to the longest row (`attention`):
+            such calls are not merged, and need much memory per row.
         timeout: Seconds that the first request of a batch waits for others while a worker is free.
-        max_waiting_rows: Rows in the queue before requests are turned away.
+        max_waiting_rows: Rows in the queue before requests are rejected.
         workers: Calls of the model that run at the same time.
     """
 
     max_batch_size: int = 64
+    max_padded_rows: int = 8
     timeout: float = 0.002
     max_waiting_rows: int = 8192
     workers: int = 2
 
     def __post_init__(self):
-        for name in ("max_batch_size", "max_waiting_rows", "workers"):
+        for name in ("max_batch_size", "max_padded_rows", "max_waiting_rows", "workers"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
+                raise ValueError(f"{name} must be at least 1. Received: {getattr(self, name)}")
 
 
 class _Batch:
-    """Requests on their way to one call."""
+    """Requests that will share one call."""
 
     def __init__(self):
         self.requests: list[tuple[dict[str, np.ndarray], int, asyncio.Future]] = []
@@ -60,11 +62,18 @@ class _Batch:
 
 
 class Batcher:
-    """Calls signatures on a pool of workers, merging what may be merged. Lives in one event loop."""
+    """Calls signatures on a pool of workers, merging what may be merged. Belongs to one event loop.
 
-    def __init__(self, options: BatchingOptions, executor: Executor):
+    Args:
+        options: A BatchingOptions.
+        executor: Where signatures run; it has at least as many threads as there are workers.
+        observe: Called with the seconds that each call of the model took, and its signature.
+    """
+
+    def __init__(self, options: BatchingOptions, executor: Executor, observe: Callable | None = None):
         self.options = options
         self._executor = executor
+        self._observe = observe
         self._workers = asyncio.Semaphore(options.workers)
         self._open: dict[tuple, _Batch] = {}
         self._tasks: set[asyncio.Task] = set()
@@ -72,26 +81,43 @@ class Batcher:
 
     async def run(self, signature, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Runs a signature on arrays and returns its outputs, possibly in one call with other requests."""
-        rows = _rows(tensors) if signature.mergeable else None
+        rows = _rows(tensors) if signature.mergeable or signature.padded else None
         if self._waiting_rows + (rows or 1) > self.options.max_waiting_rows and self._waiting_rows:
             raise Overloaded(f"the queue holds {self._waiting_rows} rows and no room for more: try again later")
         self._waiting_rows += rows or 1
         try:
-            if not rows or self.options.max_batch_size == 1:
-                return await self._call(signature, tensors)
-            if rows > self.options.max_batch_size:
-                return await self._run_parts(signature, tensors, rows)
-            return await self._join_batch(signature, tensors, rows)
+            return await self._run(signature, tensors, rows)
         finally:
             self._waiting_rows -= rows or 1
 
-    async def _run_parts(self, signature, tensors, rows: int):
-        size = self.options.max_batch_size
+    async def _run(self, signature, tensors, rows: int | None):
+        if not rows or (signature.mergeable and self.options.max_batch_size == 1):
+            return await self._call(signature, tensors)
+        size = self.options.max_batch_size if signature.mergeable else self.options.max_padded_rows
+        run = self._join_batch if signature.mergeable else self._call
+        if rows <= size:
+            return await run(signature, tensors)
         parts = [{name: each[at : at + size] for name, each in tensors.items()} for at in range(0, rows, size)]
-        answers = await asyncio.gather(*(self._join_batch(signature, part, _rows(part)) for part in parts))
-        return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+        answers = await self._run_parts(signature, run, parts)
+        return {name: _concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
-    async def _join_batch(self, signature, tensors, rows: int):
+    async def _run_parts(self, signature, run, parts: list[dict]) -> list[dict]:
+        answers: list[dict] = [{} for _ in parts]
+        waiting = iter(enumerate(parts))
+
+        async def work():
+            for number, part in waiting:
+                answers[number] = await run(signature, part)
+
+        try:
+            await asyncio.gather(*(work() for _ in range(self.options.workers)))
+        finally:
+            for _ in waiting:  # after an error, the other workers stop at their next part
+                pass
+        return answers
+
+    async def _join_batch(self, signature, tensors):
+        rows = _rows(tensors)
         key = (signature, *sorted((name, each.shape[1:]) for name, each in tensors.items()))
         batch = self._open.get(key)
         if batch is not None and batch.rows + rows > self.options.max_batch_size:
@@ -119,7 +145,11 @@ class Batcher:
             await self._answer(key[0], batch.requests)
 
     async def _answer(self, signature, requests) -> None:
-        """Answers every request of a batch; when the merged call fails, each alone, so that one cannot hurt others."""
+        """Answers every request of a batch. If the merged call fails, each request is run alone: one bad row affects
+        only its own request. A request that was cancelled (its client disconnected) is dropped."""
+        requests = [each for each in requests if not each[2].done()]
+        if not requests:
+            return
         merged = {name: np.concatenate([tensors[name] for tensors, _, _ in requests]) for name in requests[0][0]}
         try:
             outputs = await self._in_thread(signature, merged)
@@ -140,18 +170,36 @@ class Batcher:
             return await self._in_thread(signature, tensors)
 
     async def _in_thread(self, signature, tensors):
-        return await asyncio.get_running_loop().run_in_executor(self._executor, signature, tensors)
+        begun = time.perf_counter()
+        answer = await asyncio.get_running_loop().run_in_executor(self._executor, signature, tensors)
+        if self._observe is not None:
+            self._observe(signature, time.perf_counter() - begun)
+        return answer
 
 
 def _rows(tensors: dict[str, np.ndarray]) -> int:
     sizes = {name: each.shape[0] for name, each in tensors.items()}
     if len(set(sizes.values())) > 1:
-        raise BadRequest(f"the inputs must have the same number of rows, but have {sizes}")
+        raise BadRequest(f"expected the same number of rows in every input. Received: {sizes}")
     return next(iter(sizes.values()), 0)
 
 
+def _concatenate(arrays: list[np.ndarray]) -> np.ndarray:
+    """Arrays one after the other, padded with "" or 0 to the size of the largest, as a single call pads its rows."""
+    shape = tuple(max(sizes) for sizes in zip(*(array.shape[1:] for array in arrays)))
+    if all(array.shape[1:] == shape for array in arrays):
+        return np.concatenate(arrays)
+    rows = sum(len(array) for array in arrays)
+    joined = np.full((rows, *shape), b"" if arrays[0].dtype == object else 0, arrays[0].dtype)
+    start = 0
+    for array in arrays:
+        joined[(slice(start, start + len(array)), *(slice(size) for size in array.shape[1:]))] = array
+        start += len(array)
+    return joined
+
+
 def _settle(future: asyncio.Future, result=None, error=None) -> None:
-    if future.done():  # its client went away
+    if future.done():  # its client disconnected
         return
     if error is not None:
         future.set_exception(error)

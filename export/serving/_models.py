@@ -1,138 +1,47 @@
-"""Loaded versions of a model, and which one is served: the newest that loads.
+"""Versions of a model, and which of them are served: by default the newest that loads.
 
-`MODEL_BASE/<integer>/` is looked at again and again. A new version is loaded beside the old one and takes over
-only when it is ready; requests that are under way keep the version they began with. A version that does not load
-is rejected and remembered, and tried again only after its files have changed.
+`MODEL_BASE/<integer>/` is listed again and again. A new version is loaded next to the old one and replaces it when it
+is ready; requests in progress keep the version they started with. A version that does not load is rejected and
+remembered, and tried again only after its files have changed.
 """
 
 import dataclasses
 import gc
-import json
 import logging
+import os
 import pathlib
-import subprocess
-import sys
-
-import numpy as np
-import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the tokenizers' ops
 
 from tf_transformer._model_versions import numbered_entries
-from tf_transformer.export._serving_assets import read_warmup_requests
-from tf_transformer.export.inspection import Problem, checksum_problems, read_graph
-from tf_transformer.export.serving._rest import BadRequest
+from tf_transformer.export.serving._errors import BadRequest, UnknownModel
 
 logger = logging.getLogger(__name__)
-
-
-class BadModel(ValueError):
-    """Raised for a SavedModel that cannot be served: damaged, without signatures, or failing its warm-up."""
-
-
-class ServedSignature:
-    """A signature as a function from arrays to arrays.
-
-    Attributes:
-        inputs, outputs: TensorSpecs by name.
-        mergeable: Whether requests may share a call: dimension 0 is the batch everywhere, and no other size of an
-            output depends on what else is in the batch.
-    """
-
-    def __init__(self, name: str, function):
-        self.name = name
-        self.inputs = dict(function.structured_input_signature[1])
-        self.outputs = dict(function.structured_outputs)
-        self.mergeable = all(_has_free_batch(each.shape) for each in (*self.inputs.values(), *self.outputs.values()))
-        self.mergeable &= all(each.shape[1:].is_fully_defined() for each in self.outputs.values() if self.mergeable)
-        self._function = function
-
-    def __call__(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Runs the signature; what the model rejects is a BadRequest."""
-        tensors = {name: tf.constant(tensors[name], spec.dtype) for name, spec in self.inputs.items()}
-        try:
-            return {name: each.numpy() for name, each in self._function(**tensors).items()}
-        except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError, tf.errors.OutOfRangeError) as error:
-            raise BadRequest(error.message) from error
-
-
-class ServedModel:
-    """A SavedModel in memory.
-
-    Args:
-        directory: `MODEL_BASE/<version>`.
-        version: The number of that directory.
-        warm_up: Whether to replay `assets.extra/tf_serving_warmup_requests`, if it is there.
-    """
-
-    def __init__(self, directory, version: int, warm_up: bool = True):
-        self.directory = pathlib.Path(directory)
-        self.version = version
-        self.signature_defs = self._read_signature_defs()
-        # Kept: variables and tables live as long as the object that owns them.
-        self._loaded = tf.saved_model.load(str(self.directory), tags=["serve"])
-        self.signatures = {name: ServedSignature(name, each) for name, each in self._loaded.signatures.items()}
-        if not self.signatures:
-            raise BadModel(f"{self.directory} has no signatures: export it with signatures")
-        if warm_up:
-            self._warm_up()
-
-    def signature(self, name: str) -> ServedSignature:
-        """The signature of that name."""
-        if name not in self.signatures:
-            known = ", ".join(sorted(self.signatures))
-            raise BadRequest(f'Serving signature name: "{name}" not found in signature def; there are: {known}')
-        return self.signatures[name]
-
-    def _read_signature_defs(self):
-        """The SignatureDefs of an undamaged SavedModel."""
-        message = read_graph(self.directory)
-        problems = [message] if isinstance(message, Problem) else checksum_problems(self.directory)
-        if problems is None:
-            problems = _damage_seen_from_elsewhere(self.directory)
-        if problems:
-            raise BadModel(f"{self.directory}: {problems[0].message}")
-        return dict(message.meta_graphs[0].signature_def)
-
-    def _warm_up(self):
-        count = 0
-        for name, tensors in read_warmup_requests(self.directory):
-            try:
-                self.signature(name)(tensors)
-            except (ValueError, KeyError, tf.errors.OpError) as error:
-                raise BadModel(f"warm-up request {count} of {self.directory} failed: {error}") from error
-            count += 1
-        if count:
-            logger.info("replayed %d warm-up requests of version %d", count, self.version)
-
-
-def _damage_seen_from_elsewhere(directory: pathlib.Path) -> list[Problem]:
-    """Looks for damage in another process: a damaged graph can crash the one that reads it, and this one serves."""
-    command = [sys.executable, "-m", "tf_transformer.pipelines.inspect", str(directory), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode not in (0, 1) or not done.stdout:
-        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return [Problem("damaged", f"it could not be inspected: {reason}")]
-    problems = [Problem(**each) for each in json.loads(done.stdout)["problems"]]
-    return [problem for problem in problems if problem.kind == "damaged"]
-
-
-def _has_free_batch(shape: tf.TensorShape) -> bool:
-    return shape.rank is not None and shape.rank > 0 and shape[0] is None
-
 
 # States and codes of TensorFlow Serving's GetModelStatusResponse.
 LOADING, AVAILABLE, END = "LOADING", "AVAILABLE", "END"
 
 
-class UnknownModel(BadRequest):
-    """Raised for a model or a version that is not served."""
+@dataclasses.dataclass(frozen=True)
+class ModelSource:
+    """A model to serve: its name, its directory, and which of its versions.
 
-    status = 404
+    Attributes:
+        name: The name in requests.
+        base: `MODEL_BASE`, with one directory per version.
+        latest: Number of versions to serve, the newest that load; None: all.
+        versions: The versions to choose from; None: any.
+        labels: Versions by label, for requests with `/labels/<label>`.
+    """
+
+    name: str
+    base: pathlib.Path
+    latest: int | None = 1
+    versions: frozenset[int] | None = None
+    labels: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class VersionStatus:
-    """How a version is doing, in the words of TensorFlow Serving."""
+    """The state of a version, in the words of TensorFlow Serving."""
 
     version: int
     state: str
@@ -141,56 +50,74 @@ class VersionStatus:
 
 
 class ModelVersions:
-    """The versions under one directory. `refresh` is for one thread; the rest is for any.
+    """The versions of one model. `refresh` is for one thread; the other methods are for any.
 
     Args:
-        base: `MODEL_BASE`.
-        name: The name of the model in requests.
+        source: A ModelSource.
         load: Called with (directory, version); returns the loaded model or raises.
     """
 
-    def __init__(self, base, name: str, load):
-        self.base = pathlib.Path(base)
-        self.name = name
+    def __init__(self, source: ModelSource, load):
+        self.source = source
+        self.base = source.base
+        self.name = source.name
         self._load = load
-        self._current = None
+        self._serving: dict[int, object] = {}
         self._statuses: dict[int, VersionStatus] = {}
         self._rejected: dict[int, tuple] = {}
         self._retired = False
 
     def refresh(self) -> bool:
-        """Looks at the disk once and serves the newest version that loads. Returns whether that is another one now."""
+        """Lists the directory once and serves the newest versions that load. Returns whether they have changed."""
         if self._retired:
-            # TensorFlow's functions refer to each other in circles, which keep the old version's weights in memory.
-            # Not at the swap itself: requests were still under way then.
+            # TensorFlow's functions refer to each other in cycles, which keep the old version's weights in memory.
+            # Not at the swap itself: requests were still in progress then.
             self._retired = False
             gc.collect()
+        before, selected = self._serving, {}
         for version, directory in self._on_disk():
-            if self._current is not None and version == self._current.version:
-                return False
-            files = _files(directory)
-            if self._rejected.get(version) != files and self._try(version, directory, files):
-                return True
-        return False
+            if self.source.versions is not None and version not in self.source.versions:
+                continue
+            model = before.get(version) or self._try(version, directory)
+            if model is not None:
+                selected[version] = model
+            if len(selected) == self.source.latest:
+                break
+        if not selected or selected.keys() == before.keys():
+            return False
+        self._serving = selected
+        for version in before.keys() - selected.keys():
+            self._set_status(version, END)
+            self._retired = True
+        return True
 
-    def get(self, name: str, version: int | None = None):
-        """The model that answers requests for `name`, in that version or the newest."""
-        current = self._current
-        if name == self.name and current is not None and version in (None, current.version):
-            return current
-        wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
-        serving = (
-            f"version {current.version} of {self.name!r}" if current is not None else f"nothing of {self.name!r} yet"
-        )
-        raise UnknownModel(f"Servable not found for request: {wanted}; this server serves {serving}")
+    def get(self, version: int | None = None, label: str | None = None):
+        """The loaded model of a version, of a label, or the newest."""
+        serving = self._serving
+        if label is not None:
+            if label not in self.source.labels:
+                raise BadRequest(f"Unrecognized servable version label: {label}")
+            version = self.source.labels[label]
+        if version is None and serving:
+            return serving[max(serving)]
+        if version in serving:
+            return serving[version]
+        wanted = f"Latest({self.name})" if version is None else f"Specific({self.name}, {version})"
+        numbers = ", ".join(map(str, sorted(serving))) or "none"
+        raise UnknownModel(f"Servable not found for request: {wanted}; versions of {self.name!r} served: {numbers}")
 
-    def statuses(self, name: str, version: int | None = None) -> list[VersionStatus]:
+    @property
+    def available(self) -> bool:
+        """Whether any version is served."""
+        return bool(self._serving)
+
+    def statuses(self, version: int | None = None) -> list[VersionStatus]:
         """The status of one version or of all, newest first."""
-        known = dict(self._statuses) if name == self.name else {}
+        known = dict(self._statuses)
         if version is not None:
             known = {number: status for number, status in known.items() if number == version}
         if not known:
-            wanted = f"version {version} of model {name}" if version is not None else f"any versions of model {name}"
+            wanted = f"{'any versions' if version is None else f'version {version}'} of model {self.name}"
             raise UnknownModel(f"Could not find {wanted}")
         return [known[number] for number in sorted(known, reverse=True)]
 
@@ -201,31 +128,32 @@ class ModelVersions:
         except OSError as error:
             logger.warning("cannot look into %s: %s", self.base, error)
             return []
-        return [(number, path) for number, path in reversed(entries.items()) if path.is_dir()]
+        # A link that leads nowhere, or to itself, is a version too: one that fails to load.
+        return [(n, path) for n, path in reversed(entries.items()) if path.is_dir() or path.is_symlink()]
 
-    def _try(self, version: int, directory: pathlib.Path, files: tuple) -> bool:
+    def _try(self, version: int, directory: pathlib.Path):
+        """The loaded version, or None if it does not load or did not load before and is unchanged."""
+        files = _files(directory)
+        if self._rejected.get(version) == files:
+            return None
         self._set_status(version, LOADING)
         try:
             model = self._load(directory, version)
-        except Exception as error:  # whatever is wrong with a new version, the old one goes on serving
+        except Exception as error:  # whatever is wrong with a new version, the old one remains in service
             self._reject(version, files, error)
-            return False
-        before, self._current = self._current, model
+            return None
         self._rejected.pop(version, None)
+        self._serving = {**self._serving, version: model}
         self._set_status(version, AVAILABLE)
-        if before is not None:
-            self._set_status(before.version, END)
-            self._retired = True
         logger.info("serving %s version %d from %s", self.name, version, directory)
-        return True
+        return model
 
     def _reject(self, version: int, files: tuple, error: Exception) -> None:
         self._rejected[version] = files
         message = f"{type(error).__name__}: {error}"
         self._set_status(version, END, "INVALID_ARGUMENT", message)
-        rest = (
-            f"version {self._current.version} goes on serving" if self._current is not None else "nothing is served yet"
-        )
+        serving = ", ".join(map(str, sorted(self._serving)))
+        rest = f"still serving version {serving}" if serving else "nothing is served yet"
         logger.error("rejected %s version %d (%s); %s", self.name, version, message.split("\n")[0], rest)
 
     def _set_status(self, version: int, state: str, code: str = "OK", message: str = "") -> None:
@@ -233,12 +161,14 @@ class ModelVersions:
 
 
 def _files(directory: pathlib.Path) -> tuple:
-    """What tells a changed directory from an unchanged one."""
+    """Names, sizes and times of the files: what distinguishes a changed directory from an unchanged one."""
     found = []
-    for path in sorted(directory.rglob("*")):
-        try:
-            stat = path.stat()
-        except FileNotFoundError:
-            continue  # it is being written or removed at this moment
-        found.append((str(path.relative_to(directory)), stat.st_size, stat.st_mtime_ns))
-    return tuple(found)
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                stat = os.lstat(path)
+            except FileNotFoundError:
+                continue  # it is being written or removed at this moment
+            found.append((path, stat.st_size, stat.st_mtime_ns))
+    return tuple(sorted(found))

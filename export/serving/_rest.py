@@ -1,25 +1,24 @@
-"""TensorFlow Serving's JSON: `:predict` requests to arrays, and responses, status and metadata.
+"""TensorFlow Serving's `:predict` requests, from JSON to arrays.
 
 The row form is `{"instances": [...]}`, the columnar form `{"inputs": ...}`; bytes are `{"b64": "..."}`.
-What is rejected there is rejected here, with two differences. An unknown name among several `inputs` is an error
-(there it is dropped in silence), and an empty list of instances is an empty batch (there it is an error).
+What TensorFlow Serving rejects is rejected here, with two differences. An unknown name among several `inputs` is an
+error (TensorFlow Serving ignores it), and an empty list of instances is an empty batch (TensorFlow Serving: an error).
 """
 
 import base64
 import binascii
 import dataclasses
-import json
+import re
 
 import numpy as np
-from google.protobuf import json_format
+
+from tf_transformer.export.serving._errors import BadRequest
+from tf_transformer.export.serving._json import parse_object, shown
 
 DEFAULT_SIGNATURE = "serving_default"
-
-
-class BadRequest(ValueError):
-    """A request that is turned away: the message says why, `status` is the HTTP code."""
-
-    status = 400
+MAX_ROWS = 1024
+VALUES_PER_ROW = 64
+"""Values in a request per row that it may have: several inputs, and inputs with more than one dimension."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,42 +30,44 @@ class PredictRequest:
     as_rows: bool
 
 
-def parse_predict(body: bytes, input_specs_of) -> PredictRequest:
+def parse_predict(body: bytes, input_specs_of, max_rows: int = MAX_ROWS) -> PredictRequest:
     """Parses the body of a `:predict` request.
 
     Args:
         body: JSON. Bytes in its strings that are not UTF-8 reach the model as they are.
         input_specs_of: Gives the inputs of a signature (name to TensorSpec), and raises BadRequest for a name it
             does not know.
+        max_rows: Largest number of rows, checked before they are converted.
     """
-    document = _parse_json(body)
+    document = parse_object(body, VALUES_PER_ROW * max_rows)
     name = document.get("signature_name", DEFAULT_SIGNATURE)
     if not isinstance(name, str):
-        raise BadRequest(f"'signature_name' has to be a string, but is {_shown(name)}")
+        raise BadRequest(f"'signature_name' has to be a string, but is {shown(name)}")
     specs = input_specs_of(name or DEFAULT_SIGNATURE)
     if ("instances" in document) == ("inputs" in document):
         found = "both" if "inputs" in document else "neither"
         raise BadRequest(f"expected one of the keys 'instances' and 'inputs' in the request, but found {found}")
     as_rows = "instances" in document
-    values = _rows(document["instances"], specs) if as_rows else _columns(document["inputs"], specs)
+    if as_rows:
+        _check_rows("instances", document["instances"], max_rows)
+        values = _rows(document["instances"], specs)
+    else:
+        values = _columns(document["inputs"], specs)
+        for key, value in values.items():
+            _check_rows(key, value, max_rows)
     tensors = {name: _tensor(name, value, specs[name]) for name, value in values.items()}
     return PredictRequest(name or DEFAULT_SIGNATURE, tensors, as_rows)
 
 
-def _parse_json(body: bytes) -> dict:
-    try:
-        document = json.loads(body.decode("utf-8", "surrogateescape"))
-    except (ValueError, RecursionError) as error:
-        raise BadRequest(f"JSON Parse error: {error or 'nested too deeply'}") from error
-    if not isinstance(document, dict):
-        raise BadRequest(f"expected a JSON object with 'instances' or 'inputs', but found {_shown(document)}")
-    return document
+def _check_rows(name: str, value, max_rows: int) -> None:
+    if isinstance(value, list) and len(value) > max_rows:
+        raise BadRequest(f"expected at most {max_rows} rows in a request. Received: {name!r} with {len(value)} rows")
 
 
 def _rows(instances, specs) -> dict:
     """Values by input name from the row form: a list of values, or a list of objects with every input each."""
     if not isinstance(instances, list):
-        raise BadRequest(f"'instances' has to be a list, but is {_shown(instances)}")
+        raise BadRequest(f"'instances' has to be a list, but is {shown(instances)}")
     named = [isinstance(row, dict) and not _is_base64(row) for row in instances]
     if not instances:
         return {name: [] for name in specs}
@@ -80,9 +81,7 @@ def _rows(instances, specs) -> dict:
         return {next(iter(specs)): instances}
     for number, row in enumerate(instances):
         if not named[number]:
-            raise BadRequest(
-                f"expected an object at item {number} of 'instances' as at item 0, but found {_shown(row)}"
-            )
+            raise BadRequest(f"expected an object at item {number} of 'instances' as at item 0, but found {shown(row)}")
         if row.keys() != specs.keys():
             raise BadRequest(
                 f"item {number} of 'instances' has the keys {_names(row)}, but they must be {_names(specs)}"
@@ -139,7 +138,7 @@ def _collect(value, shape, level: int, dtype, leaves: list) -> None:
         leaves.append(_leaf(value, dtype))
         return
     if not isinstance(value, list) or len(value) != shape[level]:
-        found = f"a list of {len(value)}" if isinstance(value, list) else _shown(value)
+        found = f"a list of {len(value)}" if isinstance(value, list) else shown(value)
         raise BadRequest(
             f"expected a list of {shape[level]} at level {level}, but found {found}: rows must be of one shape"
         )
@@ -158,15 +157,8 @@ def _leaf(value, dtype):
         kinds = int if dtype.is_integer else (int, float)
         fits = isinstance(value, kinds) and not isinstance(value, bool)
     if not fits:
-        raise BadRequest(f"JSON Value: {_shown(value)} is not of expected type: {dtype.name}")
-    return _encode(value) if isinstance(value, str) else value
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")  # a lone "\ud800": not UTF-8, and the model's to replace
+        raise BadRequest(f"JSON Value: {shown(value)} is not of expected type: {dtype.name}")
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 def _is_base64(value) -> bool:
@@ -174,100 +166,15 @@ def _is_base64(value) -> bool:
 
 
 def _decode_base64(text: str) -> bytes:
+    """Decodes base64 as TensorFlow Serving does: white space is skipped, and padding may be missing."""
+    compact = re.sub(r"[ \t\n\v\f\r]", "", text)
+    if not compact.endswith("="):
+        compact += "=" * (-len(compact) % 4)
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(compact, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadRequest(f"Unable to base64 decode {_shown(text)}: {error}") from error
+        raise BadRequest(f"Unable to base64 decode {shown(text)}: {error}") from error
 
 
 def _names(names) -> str:
     return ", ".join(repr(name) for name in sorted(names))
-
-
-def _shown(value) -> str:
-    text = json.dumps(value, ensure_ascii=True)
-    return text if len(text) <= 100 else f"{text[:100]}…"
-
-
-def predict_body(outputs: dict[str, np.ndarray], as_rows: bool) -> dict:
-    """The answer to a `:predict` request.
-
-    One output is written without its name. Strings are text, those of an output whose name ends in `_bytes` are
-    base64.
-
-    Args:
-        outputs: Arrays by output name; for the row form they share dimension 0.
-        as_rows: Whether the request had `instances` (the answer has `predictions`) or `inputs` (`outputs`).
-    """
-    columns = {name: _values(name, array) for name, array in sorted(outputs.items())}
-    if not as_rows:
-        return {"outputs": next(iter(columns.values())) if len(columns) == 1 else columns}
-    sizes = {name: array.shape[0] if array.ndim else None for name, array in outputs.items()}
-    if None in sizes.values() or len(set(sizes.values())) != 1:
-        raise BadRequest(f"the outputs have the batch sizes {sizes}, which rows cannot hold: ask with 'inputs' instead")
-    if len(columns) == 1:
-        return {"predictions": next(iter(columns.values()))}
-    rows = zip(*columns.values(), strict=True)
-    return {"predictions": [dict(zip(columns, row)) for row in rows]}
-
-
-def status_body(statuses) -> dict:
-    """The status of versions, newest first, as `GetModelStatusResponse` in JSON.
-
-    Args:
-        statuses: Objects with `version`, `state`, `error_code` and `error_message`.
-    """
-    return {
-        "model_version_status": [
-            {
-                "version": str(each.version),
-                "state": each.state,
-                "status": {"error_code": each.error_code, "error_message": each.error_message},
-            }
-            for each in statuses
-        ]
-    }
-
-
-def metadata_body(name: str, version: int, signature_defs) -> dict:
-    """The signatures of a version, as `GetModelMetadataResponse` in JSON."""
-    signatures = {
-        key: json_format.MessageToDict(
-            value, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-        )
-        for key, value in sorted(signature_defs.items())
-    }
-    return {
-        "model_spec": {"name": name, "signature_name": "", "version": str(version)},
-        "metadata": {"signature_def": {"signature_def": signatures}},
-    }
-
-
-def error_body(message: str) -> dict:
-    """An error, in the form of every error."""
-    return {"error": message}
-
-
-def dumps(body: dict) -> bytes:
-    """JSON text. NaN and Infinity are written as such, as TensorFlow Serving does."""
-    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _values(name: str, array: np.ndarray):
-    if array.dtype == object:
-        encode = _base64 if name.endswith("_bytes") else _text
-        flat = np.empty(array.size, dtype=object)
-        flat[:] = [encode(each) for each in array.reshape(-1)]
-        return flat.reshape(array.shape).tolist()
-    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
-        # Through text: 0.1 in float32 is to be read as 0.1, not as 0.10000000149.
-        return array.astype("U32").astype(np.float64).tolist()
-    return array.tolist()
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
-
-
-def _base64(value: bytes) -> dict:
-    return {"b64": base64.b64encode(value).decode("ascii")}

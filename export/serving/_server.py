@@ -1,37 +1,38 @@
 """A local server with TensorFlow Serving's REST interface; production is TensorFlow Serving itself.
 
-HTTP is aiohttp's: one maintained package that parses in C, limits bodies, keeps connections alive and waits for
-open requests when it stops. The event loop only reads and writes; the model runs on worker threads.
+HTTP is aiohttp's, a maintained package that parses in C. The event loop only reads and writes: models run on worker
+threads, and large requests are parsed, and large answers written, on threads of their own.
 """
 
 import asyncio
 import contextlib
 import dataclasses
 import logging
-import pathlib
-import re
 import signal
 import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from aiohttp import web
-
+from tf_transformer.export.serving._api import Api
 from tf_transformer.export.serving._batching import Batcher, BatchingOptions
-from tf_transformer.export.serving._models import BadModel, ModelVersions, ServedModel, UnknownModel
-from tf_transformer.export.serving._rest import (
-    BadRequest,
-    dumps,
-    error_body,
-    metadata_body,
-    parse_predict,
-    predict_body,
-    status_body,
+from tf_transformer.export.serving._errors import UnknownModel
+from tf_transformer.export.serving._http import (
+    BodyReader,
+    HttpServer,
+    connections_for_descriptors,
+    listen,
+    raise_descriptor_limit,
 )
+from tf_transformer.export.serving._loading import BadModel, ServedModel
+from tf_transformer.export.serving._metrics import Metrics
+from tf_transformer.export.serving._model_config import sources_of_directories
+from tf_transformer.export.serving._models import ModelSource, ModelVersions
 
 _log = logging.getLogger(__name__)
+_access_log = logging.getLogger(f"{__name__}.access")
 
-_PREDICT = re.compile(r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,18}))?:(predict|classify|regress)", re.IGNORECASE)
-_STATUS = re.compile(r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,18}))?(/metadata)?", re.IGNORECASE)
+_ACCESS_FORMAT = '%a - - %t "%r" %s %b %Tf'
+_PARSERS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,170 +41,169 @@ class ServerOptions:
 
     Attributes:
         host, port: Where to listen; port 0 takes a free one.
-        max_request_bytes: Size of the largest body.
+        max_request_bytes: Size of the largest body, also after inflating.
+        max_buffered_bytes: Bytes of all bodies that wait to be parsed; further requests are rejected with 503.
         max_request_rows: Rows in the largest request.
-        poll_seconds: How often MODEL_BASE is looked at for a new version.
-        shutdown_seconds: How long open requests may take to finish when the server stops.
+        max_connections: Open connections; fewer if the limit of open files leaves room for fewer.
+        request_seconds: How long the body of a request may take to arrive.
+        keepalive_seconds: How long an idle connection is kept.
+        poll_seconds: How often the directories are listed for new versions.
+        shutdown_seconds: How long requests in progress may take to finish when the server stops.
         warm_up: Whether the warm-up requests of a version are replayed when it loads.
+        cors: Whether pages of other origins may send requests.
+        access_log: Whether each request is logged.
         batching: How requests are merged.
     """
 
     host: str = "127.0.0.1"
     port: int = 8501
     max_request_bytes: int = 32 * 1024 * 1024
+    max_buffered_bytes: int = 256 * 1024 * 1024
     max_request_rows: int = 1024
+    max_connections: int = 4096
+    request_seconds: float = 60.0
+    keepalive_seconds: float = 600.0
     poll_seconds: float = 1.0
     shutdown_seconds: float = 30.0
     warm_up: bool = True
+    cors: bool = False
+    access_log: bool = False
     batching: BatchingOptions = dataclasses.field(default_factory=BatchingOptions)
 
 
 class ModelServer:
-    """Serves the newest version of a model over HTTP.
+    """Serves models over HTTP, each in its newest version.
 
     Example:
         server = ModelServer("exports/en-de")
         await server.start()      # raises BadModel when no version loads
         ...
-        await server.stop()       # when the open requests are answered
+        await server.stop()       # when the requests in progress are answered
 
     Args:
-        base: `MODEL_BASE`, with a directory for each version.
-        name: The model's name in the paths; the name of MODEL_BASE's folder when not given.
+        base: `MODEL_BASE`, with one directory per version; or several models as a list of ModelSource.
+        name: The model's name in the paths; the name of MODEL_BASE's directory when not given.
         options: A ServerOptions.
     """
 
     def __init__(self, base, name: str | None = None, options: ServerOptions | None = None):
-        self.base = pathlib.Path(base)
-        self.name = name or self.base.resolve().name
+        several = isinstance(base, Sequence) and not isinstance(base, str)
+        sources: list[ModelSource] = list(base) if several else sources_of_directories([base], name)
         self.options = options or ServerOptions()
         self.port: int | None = None
-        self.versions = ModelVersions(self.base, self.name, self._load)
+        self.metrics = Metrics()
+        self.models = {source.name: ModelVersions(source, self._loader_of(source)) for source in sources}
+        self.name = sources[0].name
         self._loader = ThreadPoolExecutor(1, "loader")
         self._executor = ThreadPoolExecutor(self.options.batching.workers, "model")
-        self._batcher = Batcher(self.options.batching, self._executor)
-        self._runner: web.AppRunner | None = None
+        self._parsers = ThreadPoolExecutor(_PARSERS, "parser")
+        self._http: HttpServer | None = None
+        self._listening: asyncio.Server | None = None
         self._watcher: asyncio.Task | None = None
 
     async def start(self) -> None:
-        """Loads the newest version and begins to listen; `port` is the port then."""
-        if not self.base.is_dir():
-            raise BadModel(f"expected a directory with versions (MODEL_BASE/1, …), but {self.base} is none")
-        if not await self._refresh():
-            raise BadModel(self._why_nothing_loads())
-        app = web.Application(client_max_size=self.options.max_request_bytes)
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        # aiohttp waits so long for a request to end, and then once more for it to be cancelled.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=self.options.shutdown_seconds / 2)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self.options.host, self.options.port, backlog=1024).start()
-        self.port = self._runner.addresses[0][1]
+        """Loads the newest versions and begins to listen; `port` is set then."""
+        for versions in self.models.values():
+            if not versions.base.is_dir():
+                raise BadModel(f"expected a directory with versions (MODEL_BASE/1, …). Received: {versions.base}")
+        await self._refresh()
+        for versions in self.models.values():
+            if not versions.available:
+                raise BadModel(_why_nothing_loads(versions))
+        self._http = self._make_http()
+        self._listening = await listen(self._http, self.options.host, self.options.port)
+        self.port = self._listening.sockets[0].getsockname()[1]
         self._watcher = asyncio.create_task(self._watch())
-        _log.info("listening at http://%s:%d/v1/models/%s", self.options.host, self.port, self.name)
+        for name in self.models:
+            _log.info("listening at http://%s:%d/v1/models/%s", self.options.host, self.port, name)
+
+    def _make_http(self) -> HttpServer:
+        options = self.options
+        batcher = Batcher(options.batching, self._executor, self.metrics.observe_call)
+        bodies = BodyReader(options.max_request_bytes, options.request_seconds, options.max_buffered_bytes)
+        api = Api(self.models, batcher, self._parsers, bodies, self.metrics, options.max_request_rows, options.cors)
+        connections = connections_for_descriptors(options.max_connections)
+        if connections < options.max_connections:
+            _log.info("at most %d connections: the limit of open files allows no more", connections)
+        return HttpServer(
+            api.answer,
+            connections,
+            keepalive_timeout=options.keepalive_seconds,
+            access_log=_access_log if options.access_log else None,
+            access_log_format=_ACCESS_FORMAT,
+        )
 
     async def stop(self) -> None:
-        """Stops listening, waits for the open requests, and ends."""
+        """Stops listening, waits for the requests in progress, and ends."""
         if self._watcher is not None:
             self._watcher.cancel()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listening is not None:
+            self._listening.close()
+        if self._http is not None:
+            self._http.pre_shutdown()
+            # aiohttp waits this long for a request to end, and then once more for it to be cancelled.
+            await self._http.shutdown(self.options.shutdown_seconds / 2)
         self._loader.shutdown(wait=False, cancel_futures=True)
+        self._parsers.shutdown(wait=False, cancel_futures=True)
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _load(self, directory, version: int) -> ServedModel:
-        return ServedModel(directory, version, self.options.warm_up)
+    def _loader_of(self, source: ModelSource):
+        def load(directory, version: int) -> ServedModel:
+            try:
+                model = ServedModel(directory, version, source.name, self.options.warm_up)
+            except Exception:
+                self.metrics.count_load(str(directory), "fail")
+                raise
+            self.metrics.count_load(str(directory), "success")
+            return model
 
-    async def _refresh(self) -> bool:
-        return await asyncio.get_running_loop().run_in_executor(self._loader, self.versions.refresh)
+        return load
+
+    async def _refresh(self) -> None:
+        for versions in self.models.values():
+            await asyncio.get_running_loop().run_in_executor(self._loader, versions.refresh)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self.options.poll_seconds)
             try:
                 await self._refresh()
-            except OSError as error:  # a folder that goes away while it is looked at
-                _log.warning("cannot look at the versions in %s: %s", self.base, error)
+            except OSError as error:  # a directory that is removed while it is listed
+                _log.warning("cannot list the versions: %s", error)
 
-    def _why_nothing_loads(self) -> str:
-        try:
-            reasons = [f"version {each.version}: {each.error_message}" for each in self.versions.statuses(self.name)]
-        except UnknownModel:
-            if (self.base / "saved_model.pb").is_file():
-                return f"{self.base} is one version of a model: give the folder above it, {self.base.resolve().parent}"
-            return f"expected versions in {self.base} (directories 1, 2, …), but found none: export a model there first"
-        return f"no version in {self.base} can be served. " + "; ".join(reasons)
 
-    async def _handle(self, request: web.Request) -> web.Response:
-        """Answers any request; every error becomes `{"error": …}` with its code."""
-        try:
-            return _json(200, await self._route(request))
-        except BadRequest as error:
-            return _json(error.status, error_body(str(error)))
-        except web.HTTPRequestEntityTooLarge:
-            limit = self.options.max_request_bytes
-            return _json(413, error_body(f"the request is larger than {limit} bytes: send fewer rows"))
-        except web.RequestPayloadError as error:
-            return _json(400, error_body(f"the body of the request cannot be read: {error}"))
-        except Exception as error:  # a fault of one request must not look different from outside
-            _log.exception("a request failed")
-            return _json(500, error_body(str(error)))
-
-    async def _route(self, request: web.Request) -> dict:
-        if request.method == "POST" and (match := _PREDICT.fullmatch(request.path)):
-            name, version, verb = match.groups()
-            if verb.lower() != "predict":
-                raise BadRequest(f"the signatures of this model are for :predict, not for :{verb}")
-            return await self._predict(self.versions.get(name, _number(version)), await request.read())
-        if request.method in ("GET", "HEAD") and (match := _STATUS.fullmatch(request.path)):
-            name, version, metadata = match.groups()
-            if not metadata:
-                return status_body(self.versions.statuses(name, _number(version)))
-            model = self.versions.get(name, _number(version))
-            return metadata_body(name, model.version, model.signature_defs)
-        if request.path.lower().startswith("/v1/"):
-            raise BadRequest(f"Malformed request: {request.method} {request.path}")
-        raise UnknownModel(f"nothing is at {request.path}: try GET /v1/models/{self.name}")
-
-    async def _predict(self, model: ServedModel, body: bytes) -> dict:
-        request = parse_predict(body, lambda name: model.signature(name).inputs)
-        for name, tensor in request.tensors.items():
-            if tensor.ndim and tensor.shape[0] > self.options.max_request_rows:
-                limit = self.options.max_request_rows
-                raise BadRequest(
-                    f"input {name!r} has {tensor.shape[0]} rows, but a request may have {limit}: send fewer"
-                )
-        outputs = await self._batcher.run(model.signature(request.signature), request.tensors)
-        return predict_body(outputs, request.as_rows)
+def _why_nothing_loads(versions: ModelVersions) -> str:
+    base = versions.base
+    try:
+        reasons = [f"version {each.version}: {each.error_message}" for each in versions.statuses()]
+    except UnknownModel:
+        if (base / "saved_model.pb").is_file():
+            return f"{base} is one version of a model: give the directory above it, {base.resolve().parent}"
+        return f"expected versions in {base} (directories 1, 2, …). Received: none. Export a model there first"
+    return f"no version in {base} can be served. " + "; ".join(reasons)
 
 
 async def serve(base, name: str | None = None, options: ServerOptions | None = None) -> None:
-    """Serves until SIGTERM or SIGINT, then answers what is open and returns."""
+    """Serves until SIGTERM or SIGINT, then answers the requests in progress and returns."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     server = ModelServer(base, name, options)
+    raise_descriptor_limit(server.options.max_connections + 256)
     try:
         await server.start()
         await stopping.wait()
-        _log.info("stopping: answering what is open")
+        _log.info("stopping: answering the requests in progress")
     finally:
         await server.stop()
-
-
-def _number(version: str | None) -> int | None:
-    return None if version is None else int(version)
-
-
-def _json(status: int, body: dict) -> web.Response:
-    return web.Response(status=status, body=dumps(body), content_type="application/json")
 
 
 START_SECONDS = 600
 
 
 @contextlib.contextmanager
-def server_in_thread(base, name: str | None = None, options: ServerOptions | None = None):
-    """Serves `base` while the block runs; gives the started ModelServer, whose `port` is known then."""
+def server_in_thread(base, name: str | None = None, options: ServerOptions | None = None) -> Iterator[ModelServer]:
+    """Serves `base` while the block runs; gives the started ModelServer, whose `port` is set."""
     server = ModelServer(base, name, options or ServerOptions(port=0))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="server")

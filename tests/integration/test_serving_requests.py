@@ -90,11 +90,11 @@ def test_status_and_metadata(connection):
         ("GET", "/v1/models/toy/versions/7/metadata", 404, "Servable not found for request: Specific(toy, 7)"),
         ("POST", "/v1/models/other:predict", 404, "Servable not found for request: Latest(other)"),
         ("POST", "/v1/models/toy/versions/7:predict", 404, "Servable not found for request: Specific(toy, 7)"),
-        ("POST", "/v1/models/toy:classify", 400, "for :predict, not for :classify"),
+        ("POST", "/v1/models/toy:classify", 400, "Received: :classify"),
         ("POST", "/v1/models/toy", 400, "Malformed request: POST /v1/models/toy"),
         ("GET", "/v1/models/toy:predict", 400, "Malformed request: GET /v1/models/toy:predict"),
-        pytest.param("GET", "/v1/models/toy/versions/" + "9" * 5000, 400, "Malformed request", id="5,000 digits"),
-        ("GET", "/elsewhere", 404, "nothing is at /elsewhere"),
+        pytest.param("GET", "/v1/models/toy/versions/" + "9" * 5000, 400, "Failed to convert", id="5,000 digits"),
+        ("GET", "/elsewhere", 404, "nothing is at GET /elsewhere"),
     ],
 )
 def test_unknown_paths(connection, method, path, status, message):
@@ -114,7 +114,7 @@ def test_unknown_paths(connection, method, path, status, message):
         ({"signature_name": "nowhere", "instances": ["a"]}, '"nowhere" not found in signature def'),
         pytest.param(b'{"instances": ["a"', "JSON Parse error", id="truncated JSON"),
         pytest.param(b"\x00\xff", "JSON Parse error", id="no JSON"),
-        ({"instances": ["a"] * 98}, "has 98 rows, but a request may have 97"),
+        ({"instances": ["a"] * 98}, "at most 97 rows in a request. Received: 'instances' with 98 rows"),
         ({"signature_name": "strict", "instances": ["a", "bad"]}, "a bad row"),
     ],
 )
@@ -126,7 +126,7 @@ def test_bad_requests_say_what_is_wrong(connection, body, message):
 def test_a_body_that_is_not_compressed_as_it_says(running):
     body, headers = b'{"instances": ["a"]}', {"Content-Encoding": "gzip", "Content-Type": "application/json"}
     status, answer = running.connect().send("POST", "/v1/models/toy:predict", body, headers)
-    assert status == 400 and "the body of the request cannot be read" in answer["error"]
+    assert status == 400 and "the body of the request cannot be inflated" in answer["error"]
 
 
 def test_a_request_over_the_size_limit(running):

@@ -17,7 +17,7 @@ from running_server import GUARD_SECONDS, Connection, running_server
 from tensorflow.python.eager import context
 from toy_saved_model import write_toy
 
-from tf_transformer.export.serving._models import BadModel
+from tf_transformer.export.serving._loading import BadModel
 from tf_transformer.pipelines import cli
 
 
@@ -178,7 +178,7 @@ def test_nothing_to_serve(tmp_path, make):
 
 def test_one_version_instead_of_the_folder_of_all(toys):
     with (
-        pytest.raises(BadModel, match=r"is one version of a model: give the folder above it"),
+        pytest.raises(BadModel, match=r"is one version of a model: give the directory above it"),
         running_server(toys / "2"),
     ):
         pass

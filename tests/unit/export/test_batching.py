@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tf_transformer.export.serving._batching import Batcher, BatchingOptions, Overloaded
-from tf_transformer.export.serving._rest import BadRequest
+from tf_transformer.export.serving._batching import Batcher, BatchingOptions
+from tf_transformer.export.serving._errors import BadRequest, Overloaded
 
 GUARD_SECONDS = 1200
 """Limit of every wait: ends a hang."""
@@ -18,6 +18,7 @@ class Doubling:
     """Answers x with 2x, rejects negative numbers, and can be held until the test lets it go."""
 
     mergeable = True
+    padded = False
 
     def __init__(self):
         self.calls = []
@@ -129,7 +130,93 @@ def test_a_full_queue_turns_requests_away():
     assert isinstance(answers[2], Overloaded) and answers[2].status == 503
 
 
-@pytest.mark.parametrize("field", ["max_batch_size", "max_waiting_rows", "workers"])
+@pytest.mark.parametrize("field", ["max_batch_size", "max_padded_rows", "max_waiting_rows", "workers"])
 def test_options_are_checked(field):
-    with pytest.raises(ValueError, match=f"{field} must be at least 1, but is 0"):
+    with pytest.raises(ValueError, match=f"{field} must be at least 1. Received: 0"):
         BatchingOptions(**{field: 0})
+
+
+def test_requests_of_disconnected_clients_never_reach_the_model():
+    signature = Doubling()
+    signature.gate.clear()
+
+    async def main():
+        with ThreadPoolExecutor(1) as executor:
+            batcher = Batcher(BatchingOptions(timeout=0.0, workers=1, max_batch_size=4), executor)
+
+            def send(value, rows):
+                return asyncio.create_task(batcher.run(signature, {"x": np.full(rows, value)}))
+
+            first = send(1, 4)
+            await asyncio.sleep(0.05)
+            leaving = [send(2, 3), send(3, 1), send(4, 11), send(5, 2)]
+            staying = send(6, 2)
+            await asyncio.sleep(0.05)
+            for task in leaving:
+                task.cancel()
+            await asyncio.sleep(0.05)
+            signature.gate.set()
+            return (await first)["y"].tolist(), (await staying)["y"].tolist(), batcher._waiting_rows
+
+    assert asyncio.run(main()) == ([2] * 4, [12] * 2, 0)
+    assert sum(shape[0] for shape in signature.calls) == 4 + 2
+
+
+def test_a_large_request_lets_others_in_between():
+    """With one worker and 8 parts, a request that comes later waits for one part only."""
+    signature, order = Doubling(), []
+
+    async def main():
+        with ThreadPoolExecutor(1) as executor:
+            batcher = Batcher(BatchingOptions(timeout=0.0, workers=1, max_batch_size=4), executor)
+
+            async def send(name, rows):
+                await batcher.run(signature, {"x": np.full(rows, 1)})
+                order.append((name, len(signature.calls)))
+
+            large = asyncio.create_task(send("large", 32))
+            await asyncio.sleep(0)
+            await asyncio.gather(large, send("small", 1))
+
+    asyncio.run(main())
+    assert order[0][0] == "small" and order[0][1] <= 3
+    assert order[1] == ("large", 9)
+
+
+class Padding(Doubling):
+    """Answers the number n with n times n, padded to the largest n."""
+
+    mergeable, padded = False, True
+
+    def __call__(self, tensors):
+        self.calls.append(tensors["x"].shape)
+        width = max(tensors["x"], default=0)
+        mask = np.arange(width) < tensors["x"][:, None]
+        text = np.where(mask, b"t", b"").astype(object)
+        return {"y": mask * tensors["x"][:, None], "text": text}
+
+
+def test_padded_outputs_are_split_and_padded_as_one_call_would():
+    numbers = np.array([3, 1, 0, 5, 2, 2, 7])
+
+    async def main(size):
+        with ThreadPoolExecutor(2) as executor:
+            signature = Padding()
+            batcher = Batcher(BatchingOptions(max_padded_rows=size, workers=2), executor)
+            return await batcher.run(signature, {"x": numbers}), sorted(signature.calls)
+
+    whole, calls = asyncio.run(main(8))
+    assert calls == [(7,)]
+    for size in (1, 2, 3):
+        split, calls = asyncio.run(main(size))
+        assert max(shape[0] for shape in calls) <= size
+        assert {name: each.tolist() for name, each in split.items()} == {
+            name: each.tolist() for name, each in whole.items()
+        }
+
+
+def test_a_failing_part_stops_the_others():
+    signature = Doubling()
+    answer = run(signature, [[-1, *range(30)]], max_batch_size=2)
+    assert isinstance(answer[0], BadRequest)
+    assert len(signature.calls) <= 3

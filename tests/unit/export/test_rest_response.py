@@ -5,7 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from tf_transformer.export.serving._rest import BadRequest, dumps, predict_body
+from tf_transformer.export.serving import _responses as responses
+from tf_transformer.export.serving._errors import BadRequest
+
+
+def text_of(outputs, as_rows) -> bytes:
+    return b"".join(responses.predict_body(outputs, as_rows))
+
+
+def predict_body(outputs, as_rows):
+    return json.loads(text_of(outputs, as_rows))
+
 
 STRINGS = np.array([b"a", "\N{SNOWMAN}".encode()], dtype=object)
 
@@ -24,7 +34,7 @@ def test_several_outputs_are_objects():
 
 
 def test_numbers_are_short_and_whole_floats_stay_floats():
-    body = dumps(predict_body({"x": np.array([0.1, 7.0, np.nan, -np.inf], np.float32)}, as_rows=True))
+    body = text_of({"x": np.array([0.1, 7.0, np.nan, -np.inf], np.float32)}, as_rows=True)
     assert body == b'{"predictions": [0.1, 7.0, NaN, -Infinity]}'
     value = np.float32(1) / np.float32(3)
     assert np.float32(predict_body({"x": np.array([value])}, as_rows=True)["predictions"][0]) == value
@@ -32,7 +42,7 @@ def test_numbers_are_short_and_whole_floats_stay_floats():
 
 def test_bytes_are_base64_by_name_and_text_is_always_valid():
     assert predict_body({"x_bytes": np.array([b"\xff"], object)}, as_rows=True) == {"predictions": [{"b64": "/w=="}]}
-    text = dumps(predict_body({"x": np.array([b"a\xffb"], object)}, as_rows=True))
+    text = text_of({"x": np.array([b"a\xffb"], object)}, as_rows=True)
     assert json.loads(text.decode("utf-8")) == {"predictions": ["a\N{REPLACEMENT CHARACTER}b"]}
 
 
@@ -47,3 +57,15 @@ def test_empty():
     outputs = {"a": np.zeros([0], object), "b": np.zeros([0, 3], np.float32)}
     assert predict_body(outputs, as_rows=True) == {"predictions": []}
     assert predict_body(outputs, as_rows=False) == {"outputs": {"a": [], "b": []}}
+
+
+@pytest.mark.parametrize("as_rows", [True, False])
+def test_large_answers_are_written_in_parts_of_bounded_size(as_rows, monkeypatch):
+    monkeypatch.setattr(responses, "VALUES_AT_A_TIME", 20)
+    outputs = {"a": np.arange(7 * 11, dtype=np.float32).reshape(7, 11), "b": np.arange(7)}
+    parts = list(responses.predict_body(outputs, as_rows))
+    assert max(map(len, parts)) < 150 and len(parts) > 4
+    answer = json.loads(b"".join(parts))
+    rows = [{"a": outputs["a"][i].tolist(), "b": i} for i in range(7)]
+    columns = {"a": outputs["a"].tolist(), "b": list(range(7))}
+    assert answer == ({"predictions": rows} if as_rows else {"outputs": columns})
