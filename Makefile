@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test test-quick test-slow lint bench clean
+.PHONY: demo test test-quick test-slow fuzz lint bench clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/tf-transformer demo
@@ -17,6 +17,9 @@ test-quick: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-slow
 	$(RUN) -m pytest -m slow $(ARGS)
+
+fuzz: $(VENV)/.installed-test
+	PYTHONPATH=tests $(RUN) -m fuzz $(ARGS)
 
 lint: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check .

@@ -64,6 +64,7 @@ def assemble(external: ExternalModel) -> ImportedModel:
     source_order = _order(external.source, external.source_table, "source")
     target_order = _order(external.target, external.target_table, "target")
     _check_output(external)
+    _check_shapes(external)
     tables, tied = _tables(external, source_order, target_order)
     bias = target_order.bias(external.output_bias)
     tensors = external.layers | tables | ({} if bias is None else {"output_bias": bias})
@@ -100,6 +101,25 @@ def _check_output(external: ExternalModel) -> None:
             f"The output layer has the shape {output.shape}{biased}, but the target's embedding {table.shape}: the "
             "weights are damaged, or of another kind of model."
         )
+
+
+def _check_shapes(external: ExternalModel) -> None:
+    """Rejects weights of other shapes than the architecture says, before a model of that size is built."""
+    fields = external.architecture
+    dim, inner = fields["model_dim"], fields["feed_forward_dim"]
+    keys, values = (fields["num_heads"] * fields[f"{part}_dim"] for part in ("key", "value"))
+    shapes = {"query": (dim, keys), "key": (dim, keys), "value": (dim, values), "output": (values, dim)}
+    shapes |= {"inner": (dim, inner), "outer": (inner, dim)}
+    for name, tensor in external.layers.items():
+        *_, part, kind = name.split("/")
+        if kind in ("kernel", "bias"):
+            expected = shapes[part] if kind == "kernel" else shapes[part][1:]
+        else:
+            expected = (len(tensor), dim) if kind == "table" else (dim,)
+        if tensor.shape != expected:
+            raise ImportedModelError(f"expected {name} of shape {expected}. Received: shape {tensor.shape}.")
+    if external.source_table.shape[1] != dim or external.target_table.shape[1] != dim:
+        raise ImportedModelError(f"expected embeddings of {dim} columns. Received: {external.source_table.shape}.")
 
 
 def _tables(external: ExternalModel, source_order: RowOrder, target_order: RowOrder) -> tuple[dict, str]:

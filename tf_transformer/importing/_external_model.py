@@ -12,10 +12,16 @@ from tf_transformer.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 # Above all models of this kind, below what a forged size could ask for.
 MAX_LAYERS = 200
+MAX_HEADS = 1024
+MAX_DIM = 1 << 14
+MAX_FEED_FORWARD_DIM = 1 << 17
 
 
 class ImportedModelError(ValueError):
-    """Files that cannot be imported: missing, damaged, or of a model with a part that we do not have."""
+    """Files that cannot be imported: missing, damaged, or of a model with a part that we do not have.
+
+    The one exception type of every reader; its message names the file.
+    """
 
 
 @dataclasses.dataclass(frozen=True)

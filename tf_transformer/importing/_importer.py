@@ -8,15 +8,17 @@ import tempfile
 import zipfile
 
 from tf_transformer._files import atomic_directory, write_json
+from tf_transformer.config import ConfigError
+from tf_transformer.importing._archive import unpack
 from tf_transformer.importing._assembly import ImportedModel, assemble
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError
-from tf_transformer.importing._files import unpack
 from tf_transformer.importing.ctranslate2 import argos_facts, read_ctranslate2
 from tf_transformer.importing.huggingface import read_huggingface
 from tf_transformer.importing.marian import read_marian
 from tf_transformer.model import Transformer
+from tf_transformer.text import TokenizerError
 from tf_transformer.workdir import Workdir, assign_model
-from tf_transformer.workdir.checkpoints import save_checkpoint, step_directory
+from tf_transformer.workdir.checkpoints import CheckpointError, save_checkpoint, step_directory
 
 FACTS = "import.json"
 
@@ -52,8 +54,7 @@ def import_model(
         languages=tuple(given or found for given, found in zip(languages, external.languages)),
         licence=licence or external.licence,
     )
-    imported = assemble(external)
-    _check_weights(imported, path)
+    imported = _assembled(external, path)
     _write(workdir, imported, external, path)
     if external.licence is None:
         logger.warning("%s states no licence; name the model's with --licence, so that exports carry it on.", path)
@@ -66,11 +67,7 @@ def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None)
     if not path.exists():
         raise ImportedModelError(f"There is nothing at {path}.")
     if path.is_file() and path.suffix in (".argosmodel", ".zip"):
-        with tempfile.TemporaryDirectory(prefix="tf_transformer-import-") as folder:
-            if not zipfile.is_zipfile(path):
-                raise ImportedModelError(f"{path} is no zip archive; get the file again.")
-            unpack(path, pathlib.Path(folder))
-            return read_model(_model_folder(pathlib.Path(folder), path), source_tokenizer, target_tokenizer)
+        return _read_archive(path, source_tokenizer, target_tokenizer)
     if path.is_file() and path.suffix == ".npz":
         return read_marian(path.parent, path, source_tokenizer, target_tokenizer)
     if path.is_file() and path.suffix in (".pt", ".bin", ".pkl", ".ckpt"):
@@ -82,6 +79,17 @@ def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None)
     if path.is_dir():
         return _read_folder(path, source_tokenizer, target_tokenizer)
     raise ImportedModelError(f"{path}: expected a folder, a Marian .npz or an .argosmodel.")
+
+
+def _read_archive(path: pathlib.Path, source_tokenizer, target_tokenizer) -> ExternalModel:
+    if not zipfile.is_zipfile(path):
+        raise ImportedModelError(f"{path} is no zip archive; get the file again.")
+    with tempfile.TemporaryDirectory(prefix="tf_transformer-import-") as folder:
+        unpack(path, pathlib.Path(folder))
+        try:
+            return _read_folder(_model_folder(pathlib.Path(folder), path), source_tokenizer, target_tokenizer)
+        except ImportedModelError as error:
+            raise ImportedModelError(str(error).replace(folder, str(path))) from None
 
 
 def _read_folder(path: pathlib.Path, source_tokenizer, target_tokenizer) -> ExternalModel:
@@ -110,9 +118,15 @@ def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
     return min((mark.parent for mark in marks), key=lambda found: len(found.parts))
 
 
-def _check_weights(imported: ImportedModel, path: pathlib.Path) -> None:
-    """Rejects weights that do not fit the model that the configuration describes."""
-    assign_model(Transformer(imported.config.model), imported.tensors, str(path))
+def _assembled(external: ExternalModel, path: pathlib.Path) -> ImportedModel:
+    """Our form of the model, and the proof that its weights fit the model that its configuration describes."""
+    try:
+        imported = assemble(external)
+        assign_model(Transformer(imported.config.model), imported.tensors, str(path))
+    except (ImportedModelError, TokenizerError, ConfigError, CheckpointError) as error:
+        named = str(path) in str(error)
+        raise ImportedModelError(str(error) if named else f"{path} cannot be imported: {error}") from None
+    return imported
 
 
 def _write(workdir: pathlib.Path, imported: ImportedModel, external: ExternalModel, path: pathlib.Path) -> None:

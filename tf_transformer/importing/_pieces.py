@@ -2,12 +2,23 @@
 
 import logging
 import math
+import pathlib
 import re
 
 from sentencepiece import sentencepiece_model_pb2
 
-from tf_transformer.importing._external_model import RowOrder, Vocabulary
-from tf_transformer.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, IdMap, Tokenizer, check_model
+from tf_transformer.importing._external_model import ImportedModelError, RowOrder, Vocabulary
+from tf_transformer.text import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    UNK_ID,
+    IdMap,
+    Tokenizer,
+    TokenizerError,
+    check_model,
+    read_model_file,
+)
 
 # OPUS-MT's models with several target languages are told which one by a token before the text: ">>deu<< Hello."
 _LANGUAGE = re.compile(r">>[^<>\s]+<<")
@@ -18,6 +29,10 @@ _NAME = re.compile(r"<.+>|>>.+<<", re.DOTALL)
 _UNKNOWN_PENALTY = 10.0
 # Of the vocabulary's tokens at least this share must be pieces, or the SentencePiece model is that of the other side.
 _SHARE = 0.9
+
+_PAIRS = (("source.spm", "target.spm"), ("source.model", "target.model"))
+_SINGLE = ("tokenizer.model", "sentencepiece.model", "sentencepiece.bpe.model", "spm.model")
+_OTHER_KINDS = ("bpe.model", "source.bpe", "bpe.codes", "bpecodes", "codes")
 
 _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 
@@ -108,3 +123,46 @@ def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
     for rank, token in enumerate(token for token in tokens if token not in names):
         made.pieces.add(piece=token, score=-math.log(rank + 2.0))
     return made.SerializeToString()
+
+
+def sentencepiece_files(directory: pathlib.Path, source=None, target=None) -> tuple[bytes, bytes | None]:
+    """The checked SentencePiece models of source and target; the second is None where there is one only.
+
+    They are looked for in `directory` and in the one above it, where Argos' packages have them.
+
+    Args:
+        source, target: files to take instead of those that are found, each for itself.
+    """
+    found = _found_files(directory)
+    source, target = source or found[0], target or found[1]
+    if source is None:
+        raise _no_source(directory)
+    try:
+        return read_model_file(source), None if target is None else read_model_file(target)
+    except (TokenizerError, OSError) as error:
+        raise ImportedModelError(str(error)) from None
+
+
+def _found_files(directory: pathlib.Path) -> tuple[pathlib.Path | None, pathlib.Path | None]:
+    for folder in (directory, directory.parent):
+        for names in _PAIRS:
+            if all((folder / name).is_file() for name in names):
+                return folder / names[0], folder / names[1]
+        for name in _SINGLE:
+            if (folder / name).is_file():
+                return folder / name, None
+    return None, None
+
+
+def _no_source(directory: pathlib.Path) -> ImportedModelError:
+    for folder in (directory, directory.parent):
+        for name in _OTHER_KINDS:
+            if (folder / name).is_file():
+                return ImportedModelError(
+                    f"{folder / name}: BPE codes of subword-nmt are read by Python programs only. Our tokenizers run "
+                    "inside the TensorFlow graph, which has SentencePiece: models with such codes cannot be imported."
+                )
+    return ImportedModelError(
+        f"There is no SentencePiece model in {directory}: expected source.spm and target.spm, or "
+        "sentencepiece.model. Name the files with --source-tokenizer and --target-tokenizer."
+    )

@@ -2,13 +2,21 @@
 
 import pathlib
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._settings import shorten, show
+
+if TYPE_CHECKING:
+    import h5py
 
 SAFETENSORS, H5, TORCH = "model.safetensors", "tf_model.h5", "pytorch_model.bin"
 BIAS = "final_logits_bias"
+# Tied embeddings are stored once and named three times.
+MAX_GROWTH = 4
+_FLOATS = ("float16", "float32", "float64")
 
 
 def read_weights(directory: pathlib.Path) -> dict[str, np.ndarray]:
@@ -30,12 +38,34 @@ def read_weights(directory: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def _safetensors(file: pathlib.Path) -> dict[str, np.ndarray]:
-    import safetensors.numpy
+    """The library checks that the tensors lie in the file and do not overlap; types are checked here first."""
+    import safetensors
 
     try:
-        return safetensors.numpy.load_file(file)
-    except (OSError, KeyError, TypeError, AttributeError, safetensors.SafetensorError) as error:
-        raise ImportedModelError(f"{file} cannot be read: {error!r}. Get the file again.") from None
+        with safetensors.safe_open(file, framework="numpy") as opened:
+            kinds = {name: opened.get_slice(name).get_dtype() for name in opened.keys()}  # noqa: SIM118
+            for name, kind in kinds.items():
+                _check_type(file, name, kind, ("F16", "F32", "F64"))
+            return {name: opened.get_tensor(name) for name in kinds}
+    except (OSError, KeyError, TypeError, AttributeError, ValueError, safetensors.SafetensorError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _check_type(file: pathlib.Path, name: str, kind: str, allowed: tuple[str, ...]) -> None:
+    if kind not in allowed:
+        raise ImportedModelError(f"{file}: expected {show(name)} as {', '.join(allowed)}. Received: {kind}.")
+
+
+def _check_total(file: pathlib.Path, total: int) -> None:
+    """Rejects tensors that share their bytes so often that they are larger than their file."""
+    if total > MAX_GROWTH * file.stat().st_size:
+        raise ImportedModelError(f"{file}: its tensors claim {total:,} bytes, more than the file has.")
+
+
+def _unreadable(file: pathlib.Path, error: Exception) -> ImportedModelError:
+    if isinstance(error, ImportedModelError):
+        return error
+    return ImportedModelError(f"{file} cannot be read: {shorten(error)}. Get the file again.")
 
 
 def _torch(file: pathlib.Path) -> dict[str, np.ndarray]:
@@ -48,35 +78,51 @@ def _torch(file: pathlib.Path) -> dict[str, np.ndarray]:
         ) from None
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
+        for name, value in loaded.items():
+            _check_type(
+                file, name, str(value.dtype).removeprefix("torch."), ("float16", "bfloat16", "float32", "float64")
+            )
+        _check_total(file, sum(value.numel() * value.element_size() for value in loaded.values()))
         return {name: value.to(torch.float32).numpy() for name, value in loaded.items()}
+    except ImportedModelError:
+        raise
     except Exception as error:  # torch raises what its unpickler, its zip reader and its storages raise
-        first = str(error).splitlines()[0] if str(error) else ""
-        raise ImportedModelError(f"{file} cannot be read as plain weights: {type(error).__name__}: {first}") from None
+        raise ImportedModelError(
+            f"{file} cannot be read as plain weights: {type(error).__name__}: {shorten(error)}"
+        ) from None
 
 
 def _h5(file: pathlib.Path) -> dict[str, np.ndarray]:
-    """Keras' file; data that it would take from other files is rejected."""
+    """The datasets of Keras' file. Types, sizes and places of all of them are checked before one is read."""
     import h5py
 
-    weights = {}
+    found = {}
 
-    def visit(name, item):
+    def visit(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset):
-            if item.external or item.is_virtual:
-                raise ImportedModelError(f"{file}: {name} lies in another file, which is not read.")
-            if item.id.get_storage_size() != item.nbytes:  # Keras neither compresses nor leaves anything out
-                raise ImportedModelError(f"{file}: {name} is not there as it says, {item.nbytes:,} bytes.")
-            key = _torch_name(name)
-            weights[key] = item[()].T if name.removesuffix(":0").endswith("/kernel") else item[()]
+            _check_dataset(file, name, item)
+            found[name] = item
 
     try:
         with h5py.File(file, "r") as opened:
             opened.visititems(visit)
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        if isinstance(error, ImportedModelError):
-            raise
-        raise ImportedModelError(f"{file} cannot be read: {error}. Get the file again.") from None
-    return weights
+            _check_total(file, sum(item.nbytes for item in found.values()))
+            return {_torch_name(name): _oriented(name, item[()]) for name, item in found.items()}
+    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _check_dataset(file: pathlib.Path, name: str, item: "h5py.Dataset") -> None:
+    if item.external or item.is_virtual:
+        raise ImportedModelError(f"{file}: {show(name)} lies in another file, which is not read.")
+    _check_type(file, name, str(item.dtype), _FLOATS)
+    if item.shape is None or 0 in item.shape or item.id.get_storage_size() != item.nbytes:
+        # Keras neither compresses nor leaves anything out.
+        raise ImportedModelError(f"{file}: {show(name)} is not there as it says, {item.nbytes:,} bytes.")
+
+
+def _oriented(name: str, value: np.ndarray) -> np.ndarray:
+    return value.T if name.removesuffix(":0").endswith("/kernel") else value
 
 
 def _torch_name(name: str) -> str:

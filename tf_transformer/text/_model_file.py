@@ -11,11 +11,12 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
-MAX_BYTES = 64 * 2**20
+MAX_BYTES = 32 * 2**20
 MAX_PIECES = 1_000_000
 
 _UNIGRAM = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
 _BPE = sentencepiece_model_pb2.TrainerSpec.BPE
+_NORMAL = sentencepiece_model_pb2.ModelProto.SentencePiece.NORMAL
 _UNKNOWN = sentencepiece_model_pb2.ModelProto.SentencePiece.UNKNOWN
 _CONTROL = sentencepiece_model_pb2.ModelProto.SentencePiece.CONTROL
 
@@ -66,6 +67,8 @@ def _check_pieces(model, name: str) -> None:
         raise _bad(name, "a piece has a score that is not finite")
     if sum(piece.type == _UNKNOWN for piece in pieces) != 1:
         raise _bad(name, "expected exactly one piece of type UNKNOWN")
+    if not any(piece.type == _NORMAL for piece in pieces):
+        raise _bad(name, "it has no normal pieces, only special ones")
     end = model.trainer_spec.eos_piece
     if not any(piece.type == _CONTROL and piece.piece == end for piece in pieces):
         raise _bad(name, f"it has no control piece {end!r} to end a sentence with")

@@ -13,20 +13,21 @@ from external_toys import huggingface_toy, marian_toy
 from toy_workdir import toy_workdir
 
 from tf_transformer.export._ctranslate2 import export_ctranslate2
+from tf_transformer.importing import _archive as archive
 from tf_transformer.importing import _assembly as assembly
-from tf_transformer.importing import _files as archive
 from tf_transformer.importing._external_model import ImportedModelError
-from tf_transformer.importing._files import sentencepiece_files
 from tf_transformer.importing._importer import import_model
+from tf_transformer.importing._pieces import sentencepiece_files
 from tf_transformer.importing.marian import _model as marian_npz
 from tf_transformer.text._model_file import read_model_file
 
 
 def rejected(path, tmp_path, message, **arguments):
-    """Nothing may be left in `tmp_path` but what was there."""
+    """The message names the model, and nothing may be left in `tmp_path` but what was there."""
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ImportedModelError, match=message) as error:
         import_model(path, tmp_path / "run", **arguments)
+    assert str(tmp_path) in str(error.value)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -61,7 +62,7 @@ def test_marian_models_with_other_parts_are_rejected_by_name(kind, tmp_path):
 def test_pickles_in_an_npz_are_not_opened(tmp_path):
     toy = marian_toy(tmp_path / "external")
     np.savez(toy.folder / "model.npz", Wemb=np.array([Trap(tmp_path / "trapped")], object))
-    rejected(toy.folder, tmp_path, "allow_pickle=False|Object arrays")
+    rejected(toy.folder, tmp_path, r"model.npz.*'Wemb.npy' has the type \|O")
     assert not (tmp_path / "trapped").exists()
 
 
@@ -81,7 +82,7 @@ def test_an_npz_that_claims_more_than_it_holds_is_rejected(tmp_path, monkeypatch
         opened.writestr("Wemb.npy", header.getvalue())
     rejected(toy.folder, tmp_path, "model.npz cannot be read")
     np.savez_compressed(toy.folder / "model.npz", Wemb=np.zeros(2**20, np.float32))
-    monkeypatch.setattr(marian_npz, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(archive, "MAX_BYTES", 2**20)
     rejected(toy.folder, tmp_path, "more than any model has")
 
 
@@ -93,11 +94,11 @@ def test_bad_h5_files_are_rejected(tmp_path):
     rejected(toy.folder, tmp_path, "tf_model.h5 cannot be read")
     with h5py.File(file, "w") as opened:
         opened.create_dataset("model/huge:0", (2**30, 2**20), "f4", chunks=(16, 16))
-    rejected(toy.folder, tmp_path, "huge:0 is not there as it says")
+    rejected(toy.folder, tmp_path, "huge:0' is not there as it says")
     (tmp_path / "secret").write_bytes(bytes(64))
     with h5py.File(file, "w") as opened:
         opened.create_dataset("model/taken:0", (16,), "f4", external=[(str(tmp_path / "secret"), 0, 64)])
-    rejected(toy.folder, tmp_path, "taken:0 lies in another file")
+    rejected(toy.folder, tmp_path, "taken:0' lies in another file")
     with h5py.File(file, "w") as opened:
         opened["final_logits_bias:0"] = np.zeros((1, 9), np.float32)
     rejected(toy.folder, tmp_path, "the weights lack model.encoder.layers.0.self_attn.q_proj.weight")
@@ -153,7 +154,7 @@ def test_damaged_folders_are_rejected(tmp_path):
     (toy.folder / "vocab.json").write_text('{"</s>": 0, "<unk>": 0}')
     rejected(toy.folder, tmp_path, "vocab.json: expected each token with a row of its own")
     (toy.folder / "vocab.json").write_text("[" * 100000)
-    rejected(toy.folder, tmp_path, "vocab.json is not JSON")
+    rejected(toy.folder, tmp_path, "vocab.json is not JSON.*nested")
 
 
 def test_an_argos_package_is_imported_and_its_licence_kept(tmp_path):

@@ -9,12 +9,12 @@ bytes and the NUL. All of it is little-endian.
 import dataclasses
 import math
 import pathlib
-import struct
 
 import numpy as np
 
+from tf_transformer.importing._binary_file import BinaryFile
 from tf_transformer.importing._external_model import ImportedModelError
-from tf_transformer.importing._files import read_json
+from tf_transformer.importing._settings import read_json, show
 
 VERSIONS = range(4, 7)
 SPECIFICATION = "TransformerSpec"
@@ -22,6 +22,9 @@ SPECIFICATION = "TransformerSpec"
 _TYPES = ("<f4", "i1", "<i2", "<i4", "<f2", "<u2")
 _BFLOAT16 = 5
 _MAX_RANK = 3
+# Shared embeddings are stored once and named three times.
+MAX_REPETITION = 4
+_SMALL = 2**20
 TEXTS = ("unk_token", "bos_token", "eos_token")
 """Variables of older models whose bytes are text."""
 
@@ -37,98 +40,95 @@ class BinaryModel:
 
 def read_binary_model(path: str | pathlib.Path) -> BinaryModel:
     """Reads a model.bin; ImportedModelError names what is wrong with it."""
-    reader = _Reader(pathlib.Path(path))
-    version = reader.number("<I")
-    if version not in VERSIONS:
-        raise reader.error(
-            f"its format has version {version}, we read {VERSIONS[0]} to {VERSIONS[-1]}. If it is a CTranslate2 model "
-            "at all, convert it with a newer CTranslate2"
+    with BinaryFile(pathlib.Path(path), "a CTranslate2 model") as file:
+        version = file.number("<I")
+        if version not in VERSIONS:
+            raise file.error(
+                f"its format has version {version}, we read {VERSIONS[0]} to {VERSIONS[-1]}. If it is a CTranslate2 "
+                "model at all, convert it with a newer CTranslate2"
+            )
+        name, revision = _string(file), file.number("<I")
+        if name != SPECIFICATION:
+            raise file.error(f"it is a {show(name)}; we import models of CTranslate2's {SPECIFICATION!r}")
+        variables = _variables(file)
+        stored = sum(value.size for value in variables.values())
+        _add_aliases(file, variables)
+        file.check_end()
+    named = sum(value.size for value in variables.values())
+    if named > MAX_REPETITION * stored + _SMALL:
+        raise file.error(
+            f"its aliases turn {stored:,} numbers into {named:,}, more than {MAX_REPETITION} times as many"
         )
-    name, revision = reader.string(), reader.number("<I")
-    if name != SPECIFICATION:
-        raise reader.error(f"it is a {name!r}; we import models of CTranslate2's {SPECIFICATION!r}")
+    return BinaryModel(version, revision, _dequantized(variables, file))
+
+
+def _variables(file: BinaryFile) -> dict[str, np.ndarray]:
     variables = {}
-    for _ in range(reader.number("<I")):
-        variable = reader.string()
-        if variable in variables:
-            raise reader.error(f"it has two variables {variable!r}")
-        variables[variable] = reader.array()
-    for _ in range(reader.number("<I")):
-        alias, variable = reader.string(), reader.string()
-        if variable not in variables or alias in variables:
-            raise reader.error(f"its alias {alias!r} of {variable!r} leads nowhere")
-        variables[alias] = variables[variable]
-        if f"{variable}_scale" in variables:
-            variables[f"{alias}_scale"] = variables[f"{variable}_scale"]
-    reader.end()
-    return BinaryModel(version, revision, _dequantized(variables, reader))
+    for _ in range(file.number("<I")):
+        name = _string(file)
+        if name in variables:
+            raise file.error(f"it has two variables {show(name)}")
+        variables[name] = _array(file)
+    return variables
 
 
-def _dequantized(variables: dict[str, np.ndarray], reader: "_Reader") -> dict[str, np.ndarray]:
-    """Weights divided by their scales, one a row or one for all; the scales are gone then."""
-    values = {}
+def _add_aliases(file: BinaryFile, variables: dict[str, np.ndarray]) -> None:
+    for _ in range(file.number("<I")):
+        alias, name = _string(file), _string(file)
+        if name not in variables or alias in variables:
+            raise file.error(f"its alias {show(alias)} of {show(name)} leads nowhere")
+        variables[alias] = variables[name]
+        if f"{name}_scale" in variables:
+            variables[f"{alias}_scale"] = variables[f"{name}_scale"]
+
+
+def _string(file: BinaryFile) -> str:
+    raw = file.take(file.number("<H"))
+    try:
+        text = raw.removesuffix(b"\0").decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    if not raw.endswith(b"\0") or not text.isprintable() or not text:
+        raise file.error(f"expected a name near byte {file.position}")
+    return text
+
+
+def _array(file: BinaryFile) -> np.ndarray:
+    """A variable: a new array, float16 and bfloat16 widened to float32."""
+    rank = file.number("B")
+    if rank > _MAX_RANK:
+        raise file.error(f"a variable near byte {file.position} has {rank} dimensions")
+    shape = tuple(file.number("<I") for _ in range(rank))
+    kind, size = file.number("B"), file.number("<I")
+    if kind >= len(_TYPES) or size != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize or 0 in shape:
+        raise file.error(f"a variable near byte {file.position} has type {kind}, shape {shape} and {size} bytes")
+    value = file.array(_TYPES[kind], shape)
+    if kind == _BFLOAT16:
+        return (value.astype(np.uint32) << 16).view(np.float32)
+    return value.astype(np.float32) if value.dtype == np.float16 else value
+
+
+def _dequantized(variables: dict[str, np.ndarray], file: BinaryFile) -> dict[str, np.ndarray]:
+    """Weights divided by their scales, one per row or one for all, each array once; without the scales."""
+    values, done = {}, {}
     for name, value in variables.items():
         if name.endswith("_scale") and name.removesuffix("_scale") in variables:
             continue
         scale = variables.get(f"{name}_scale")
         if scale is not None:
-            if scale.dtype != np.float32 or scale.shape not in ((), (1,), value.shape[:1]) or not (scale > 0).all():
-                raise reader.error(f"the scales of {name!r} do not fit it")
-            value = value.astype(np.float32) / scale.reshape(-1, *[1] * (value.ndim - 1))
+            if (id(value), id(scale)) not in done:
+                done[id(value), id(scale)] = _scaled(name, value, scale, file)
+            value = done[id(value), id(scale)]
         elif value.ndim and value.dtype != np.float32 and name not in TEXTS:
-            raise reader.error(f"{name!r} is {value.dtype} without scales")
+            raise file.error(f"{show(name)} is {value.dtype} without scales")
         values[name] = value
     return values
 
 
-class _Reader:
-    """The bytes of a file, taken from the front."""
-
-    def __init__(self, path: pathlib.Path):
-        if not path.is_file():
-            raise ImportedModelError(f"{path.parent} has no {path.name}: it is no CTranslate2 model.")
-        self._path, self._data, self._at = path, path.read_bytes(), 0
-
-    def error(self, what: str) -> ImportedModelError:
-        return ImportedModelError(f"{self._path} cannot be imported: {what}.")
-
-    def number(self, form: str) -> int:
-        return struct.unpack(form, self._take(struct.calcsize(form)))[0]
-
-    def string(self) -> str:
-        raw = bytes(self._take(self.number("<H")))
-        try:
-            text = raw.removesuffix(b"\0").decode("utf-8")
-        except UnicodeDecodeError:
-            text = ""
-        if not raw.endswith(b"\0") or not text.isprintable() or not text:
-            raise self.error(f"a name near byte {self._at} is none")
-        return text
-
-    def array(self) -> np.ndarray:
-        """A variable: a new array, float16 and bfloat16 widened to float32."""
-        rank = self.number("B")
-        if rank > _MAX_RANK:
-            raise self.error(f"a variable near byte {self._at} has {rank} dimensions")
-        shape = tuple(self.number("<I") for _ in range(rank))
-        kind, size = self.number("B"), self.number("<I")
-        if kind >= len(_TYPES) or size != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize:
-            raise self.error(f"a variable near byte {self._at} has type {kind}, shape {shape} and {size} bytes")
-        value = np.frombuffer(self._take(size), _TYPES[kind]).reshape(shape)
-        if kind == _BFLOAT16:
-            return (value.astype(np.uint32) << 16).view(np.float32)
-        return value.astype(np.float32) if value.dtype == np.float16 else value.copy()
-
-    def end(self) -> None:
-        if self._at != len(self._data):
-            raise self.error(f"{len(self._data) - self._at} bytes follow its end")
-
-    def _take(self, size: int) -> memoryview:
-        if self._at + size > len(self._data):
-            raise self.error(f"it is truncated: {len(self._data):,} bytes are too few")
-        taken = memoryview(self._data)[self._at : self._at + size]
-        self._at += size
-        return taken
+def _scaled(name: str, value: np.ndarray, scale: np.ndarray, file: BinaryFile) -> np.ndarray:
+    if scale.dtype != np.float32 or scale.shape not in ((), (1,), value.shape[:1]) or not (scale > 0).all():
+        raise file.error(f"the scales of {show(name)} do not fit it")
+    return value.astype(np.float32) / scale.reshape(-1, *[1] * (value.ndim - 1))
 
 
 # The first version of the format that has config.json.
@@ -167,11 +167,11 @@ def read_config(directory: pathlib.Path, binary: BinaryModel) -> CTranslate2Conf
         )
     for field, token in tokens.items():
         if not isinstance(token, str) or not token:
-            raise ImportedModelError(f"{name}: {field} must be a token, not {token!r}.")
+            raise ImportedModelError(f"{name}: {field} must be a token, not {show(token)}.")
     flags = {field: values.get(field, False) for field in _FLAGS}
     for field, flag in flags.items():
         if not isinstance(flag, bool):
-            raise ImportedModelError(f"{name}: {field} must be true or false, not {flag!r}.")
+            raise ImportedModelError(f"{name}: {field} must be true or false, not {show(flag)}.")
     if flags["add_source_bos"]:
         raise ImportedModelError(f"{name}: add_source_bos is true: our sources begin with no start token.")
     epsilon = _epsilon(values.get("layer_norm_epsilon"), name)
@@ -182,7 +182,7 @@ def _epsilon(value, name: pathlib.Path) -> float:
     if value is None:
         return _EPSILON
     if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
-        raise ImportedModelError(f"{name}: layer_norm_epsilon must be a number above 0, not {value!r}.")
+        raise ImportedModelError(f"{name}: layer_norm_epsilon must be a number above 0, not {show(value)}.")
     return float(value)
 
 

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from tf_transformer.importing._external_model import MAX_LAYERS, ImportedModelError
+from tf_transformer.importing._external_model import MAX_HEADS, MAX_LAYERS, ImportedModelError
 from tf_transformer.importing._layer_weights import Linear
 from tf_transformer.importing.ctranslate2._binary_model import VARIABLES, BinaryModel
 
@@ -25,8 +25,8 @@ class CTranslate2Layers:
         self._read = set(VARIABLES)
         self.depths = {stack: self._depth(stack) for stack in ("encoder", "decoder")}
         self._heads = int(self.same("num_heads", 0))
-        if self._heads < 1:
-            raise self.error("an unknown number of heads (num_heads is missing)")
+        if not 1 <= self._heads <= MAX_HEADS:
+            raise self.error(f"an unknown number of heads (num_heads is missing, or {self._heads})")
         self._value_dim = 0
 
     def error(self, what: str) -> ImportedModelError:
@@ -38,6 +38,8 @@ class CTranslate2Layers:
             return default
         if value.ndim:
             raise self.error(f"{name} of shape {value.shape}, expected one number")
+        if not np.isfinite(value):
+            raise self.error(f"{name} is {value}")
         self._read.add(name)
         return value.item()
 
@@ -69,6 +71,8 @@ class CTranslate2Layers:
             (query,), (key, value) = self._split(f"{name}/linear_0", 1), self._split(f"{name}/linear_1", 2)
             output = self.linear(f"{name}/linear_2")
         found = {"query": query, "key": key, "value": value, "output": output}
+        if output[0].shape[0] != value[0].shape[1] or query[0].shape[1] != key[0].shape[1]:
+            raise self.error(f"{name} whose projections differ in width")
         return self._unscaled(found, self.scalar(f"{name}/queries_scale", None))
 
     def feed_forward(self, stack: str, layer: int) -> dict[str, Linear]:
@@ -101,8 +105,11 @@ class CTranslate2Layers:
 
     def linear(self, name: str) -> Linear:
         """CTranslate2 keeps matrices as (out, in)."""
+        kernel = self._tensor(f"{name}/weight", 2).T
         bias = self._tensor(f"{name}/bias", 1) if f"{name}/bias" in self._variables else None
-        return self._tensor(f"{name}/weight", 2).T, bias
+        if bias is not None and bias.shape != kernel.shape[1:]:
+            raise self.error(f"{name} with a weight of shape {kernel.shape} and a bias of shape {bias.shape}")
+        return kernel, bias
 
     def check_all_read(self) -> None:
         """Rejects a model with variables that none of our layers has."""
@@ -127,7 +134,7 @@ class CTranslate2Layers:
         if scale is None:
             return found
         width = found["key"][0].shape[1] // self._heads
-        if scale <= 0:
+        if not 1e-6 < scale < 1e6:
             raise self.error(f"queries_scale {scale}")
         key_dim = min(round(scale**-2), width) or width
         keys = {part: self._narrowed(found[part], key_dim) for part in ("query", "key")}
@@ -174,7 +181,7 @@ class CTranslate2Layers:
         return value
 
     def _depth(self, stack: str) -> int:
-        found = {int(match[1]) for name in self._variables if (match := re.match(rf"{stack}/layer_(\d+)/", name))}
+        found = {int(match[1]) for name in self._variables if (match := re.match(rf"{stack}/layer_(\d{{1,3}})/", name))}
         if not found or found != set(range(len(found))) or len(found) > MAX_LAYERS:
             raise self.error(f"{len(found)} layers in the {stack}")
         return len(found)

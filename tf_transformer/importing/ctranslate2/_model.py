@@ -6,15 +6,15 @@ shared_vocabulary.json     or source_vocabulary.json and target_vocabulary.json;
 SentencePiece models       here or, as Argos has them, in the folder above: see `sentencepiece_files`
 """
 
-import json
 import pathlib
 
 import numpy as np
 
 from tf_transformer.importing._assembly import position_fields
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary, vocabulary
-from tf_transformer.importing._files import read_json, sentencepiece_files
 from tf_transformer.importing._layer_weights import gelu_sigmoid_as_swish, layer_tensors
+from tf_transformer.importing._pieces import sentencepiece_files
+from tf_transformer.importing._settings import MAX_TEXT_BYTES, first_lines, language_code, read_bytes, read_json
 from tf_transformer.importing.ctranslate2._binary_model import CTranslate2Config, read_binary_model, read_config
 from tf_transformer.importing.ctranslate2._layers import CTranslate2Layers
 
@@ -99,18 +99,16 @@ def _tokens(directory: pathlib.Path, stem: str) -> list[str] | None:
             raise ImportedModelError(f"{file}: expected a list of strings.")
         return tokens
     if (file := directory / f"{stem}.txt").is_file():
-        return file.read_text(encoding="utf-8", errors="replace").removesuffix("\n").split("\n")
+        return read_bytes(file, MAX_TEXT_BYTES).decode("utf-8", "replace").removesuffix("\n").split("\n")
     return None
 
 
 def argos_facts(package: pathlib.Path) -> tuple[tuple[str | None, str | None], str | None]:
     """The languages of an Argos package, and the licence where its README names one."""
-    try:
-        facts = json.loads((package / "metadata.json").read_text(encoding="utf-8"))
-        languages = tuple(str(facts[key]) if facts.get(key) else None for key in ("from_code", "to_code"))
-    except (OSError, ValueError, AttributeError, KeyError):
-        languages = (None, None)
-    readme = package / "README.md"
-    text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
-    named = [line.strip() for line in text.splitlines() if "licens" in line.lower() or "licenc" in line.lower()]
-    return languages, (named[0][:300] if named else None)
+    file = package / "metadata.json"
+    facts = read_json(file) if file.is_file() else {}
+    source, target = (language_code(facts.get(key)) for key in ("from_code", "to_code"))
+    named = [
+        line for line in first_lines(package / "README.md") if "licens" in line.lower() or "licenc" in line.lower()
+    ]
+    return (source, target), (named[0].strip()[:300] if named else None)

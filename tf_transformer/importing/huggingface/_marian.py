@@ -12,14 +12,18 @@ import numpy as np
 
 from tf_transformer.importing._assembly import position_fields
 from tf_transformer.importing._external_model import (
+    MAX_DIM,
+    MAX_FEED_FORWARD_DIM,
+    MAX_HEADS,
     MAX_LAYERS,
     ExternalModel,
     ImportedModelError,
     Vocabulary,
     vocabulary,
 )
-from tf_transformer.importing._files import read_json, sentencepiece_files
 from tf_transformer.importing._layer_weights import Linear, layer_tensors
+from tf_transformer.importing._pieces import sentencepiece_files
+from tf_transformer.importing._settings import first_lines, language_code, read_json, show
 from tf_transformer.importing._weight_files import read_weights
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
@@ -38,14 +42,14 @@ def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None
     tensors, biased = layer_tensors(weights, depths, pre_norm=False)
     source_table = weights.first(2, "model.encoder.embed_tokens.weight", "model.shared.weight")
     target_table = weights.first(2, "model.decoder.embed_tokens.weight", "model.shared.weight")
-    tied = [] if config.get("tie_word_embeddings", True) is False else ["model.decoder.embed_tokens.weight"]
+    tied = [] if not config.flag("tie_word_embeddings", True) else ["model.decoder.embed_tokens.weight"]
     output_table = weights.first(2, "lm_head.weight", *tied, *(["model.shared.weight"] if tied else []))
     bias = weights.first(None, "final_logits_bias", optional=True)
     positions = _positions(config, weights, tensors)
     weights.check_all_read()
     source, target = _vocabularies(directory, config, len(source_table))
     pieces = sentencepiece_files(directory, source_file, target_file)
-    heads, dim = config.number("encoder_attention_heads", 1024), config.number("d_model", 1 << 16)
+    heads, dim = config.number("encoder_attention_heads", MAX_HEADS), config.number("d_model", MAX_DIM)
     return ExternalModel(
         format="Hugging Face Marian",
         architecture={
@@ -54,13 +58,13 @@ def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None
             "num_decoder_layers": None if depths["encoder"] == depths["decoder"] else depths["decoder"],
             "num_heads": heads,
             "model_dim": dim,
-            "feed_forward_dim": config.number("encoder_ffn_dim", 1 << 20),
+            "feed_forward_dim": config.number("encoder_ffn_dim", MAX_FEED_FORWARD_DIM),
             "key_dim": dim // heads,
             "value_dim": dim // heads,
-            "activation": _ACTIVATIONS[config.get("activation_function", "gelu")],
+            "activation": config.activation(),
             "norm_epsilon": _EPSILON,
             "attention_bias": biased,
-            "scale_embeddings": bool(config.get("scale_embedding", False)),
+            "scale_embeddings": config.flag("scale_embedding", False),
         },
         layers=tensors,
         source_table=source_table,
@@ -77,7 +81,7 @@ def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None
 
 
 class _Settings:
-    """config.json, with the checks of what we have no part for."""
+    """config.json, with the checks of types and of what we have no part for."""
 
     def __init__(self, values: dict, file: pathlib.Path):
         self._values, self._file = values, file
@@ -86,31 +90,42 @@ class _Settings:
         value = self._values.get(name)
         return default if value is None else value
 
-    def number(self, name: str, most: int) -> int:
-        value = self._values.get(name)
-        if type(value) is not int or not 0 <= value <= most:
-            raise ImportedModelError(f"{self._file}: {name} must be a whole number up to {most}, not {value!r}.")
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.get(name, default)
+        if type(value) is not bool:
+            raise ImportedModelError(f"{self._file}: {name} must be true or false. Received: {show(value)}.")
         return value
 
-    def check(self) -> None:
-        self._require("model_type", "marian", (self.get("model_type"),))
-        self._require("normalize_embedding", False, (self.get("normalize_embedding", False),))
-        self._require("normalize_before", False, (self.get("normalize_before", False),))
-        self._require("add_final_layer_norm", False, (self.get("add_final_layer_norm", False),))
-        for field in ("attention_heads", "ffn_dim"):
-            self._require(f"decoder_{field}", self.get(f"encoder_{field}"), (self.get(f"decoder_{field}"),))
-        activation = self.get("activation_function", "gelu")
-        if activation not in _ACTIVATIONS:
+    def number(self, name: str, most: int, least: int = 1) -> int:
+        value = self._values.get(name)
+        if type(value) is not int or not least <= value <= most:
             raise ImportedModelError(
-                f"{self._file}: the activation must be one of {', '.join(_ACTIVATIONS)}, not {activation!r}."
+                f"{self._file}: {name} must be a whole number from {least} to {most}. Received: {show(value)}."
             )
-        if not self.number("encoder_attention_heads", 1024) or not self.number("d_model", 1 << 16):
-            raise ImportedModelError(f"{self._file}: d_model and encoder_attention_heads must be above 0.")
+        return value
 
-    def _require(self, name: str, expected, found: tuple) -> None:
-        if found[0] != expected:
+    def activation(self) -> str:
+        name = self.get("activation_function", "gelu")
+        if not isinstance(name, str) or name not in _ACTIVATIONS:
             raise ImportedModelError(
-                f"{self._file}: {name} must be {expected!r}, not {found[0]!r}: we have no such part."
+                f"{self._file}: the activation must be one of {', '.join(_ACTIVATIONS)}, not {show(name)}."
+            )
+        return _ACTIVATIONS[name]
+
+    def check(self) -> None:
+        self._require("model_type", "marian", self.get("model_type"))
+        for name in ("normalize_embedding", "normalize_before", "add_final_layer_norm"):
+            self._require(name, False, self.flag(name, False))
+        for field, most in (("attention_heads", MAX_HEADS), ("ffn_dim", MAX_FEED_FORWARD_DIM)):
+            encoder = self.number(f"encoder_{field}", most)
+            self._require(f"decoder_{field}", encoder, self.get(f"decoder_{field}"))
+        self.activation()
+        self.number("d_model", MAX_DIM)
+
+    def _require(self, name: str, expected, found) -> None:
+        if found != expected:
+            raise ImportedModelError(
+                f"{self._file}: {name} must be {expected!r}, not {show(found)}: we have no such part."
             )
 
 
@@ -141,7 +156,13 @@ class _Weights:
             if optional:
                 return None
             raise ImportedModelError(f"{self._directory}: the weights lack {names[0]}; the file is of another model.")
-        value = np.asarray(self._values[found[0]], np.float32)
+        value = self._values[found[0]]
+        if value.dtype.kind != "f" or 0 in value.shape:
+            raise ImportedModelError(
+                f"{self._directory}: expected {found[0]} as floating-point numbers. Received: {value.dtype} of shape "
+                f"{value.shape}."
+            )
+        value = np.asarray(value, np.float32)
         if rank is not None and value.ndim != rank:
             raise ImportedModelError(f"{self._directory}: {found[0]} has the shape {value.shape}.")
         return value
@@ -159,15 +180,15 @@ def _positions(config: _Settings, weights: _Weights, tensors: dict) -> dict:
     """Static positions are usually not in the file, for they are computed: "marian" by our name."""
     names = [f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")]
     tables = [weights.first(2, name, optional=True) for name in names]
-    if all(table is None for table in tables) and config.get("static_position_embeddings", True):
+    if all(table is None for table in tables) and config.flag("static_position_embeddings", True):
         return {"positions": "marian"}
     source, target = (weights.first(2, name) for name in names)
-    return position_fields(source, target, tensors, config.number("d_model", 1 << 16))
+    return position_fields(source, target, tensors, config.number("d_model", MAX_DIM))
 
 
 def _vocabularies(directory: pathlib.Path, config: _Settings, size: int) -> tuple[Vocabulary, Vocabulary]:
     source = _vocabulary(directory / "vocab.json", config, size)
-    if (separate := directory / "target_vocab.json").is_file() and not config.get(
+    if (separate := directory / "target_vocab.json").is_file() and not config.flag(
         "share_encoder_decoder_embeddings", True
     ):
         return source, _vocabulary(separate, config, config.number("decoder_vocab_size", 1 << 24))
@@ -177,7 +198,8 @@ def _vocabularies(directory: pathlib.Path, config: _Settings, size: int) -> tupl
 def _vocabulary(file: pathlib.Path, config: _Settings, size: int) -> Vocabulary:
     """vocab.json maps tokens to rows; the special rows are those that config.json names."""
     rows = read_json(file)
-    if not all(type(row) is int and 0 <= row < size for row in rows.values()) or len(set(rows.values())) != len(rows):
+    numbered = all(type(row) is int and 0 <= row < size for row in rows.values())
+    if not rows or not numbered or len(set(rows.values())) != len(rows):
         raise ImportedModelError(f"{file}: expected each token with a row of its own, from 0 to {size - 1}.")
     tokens = [f"<row {row}>" for row in range(max(rows.values()) + 1)]
     for token, row in rows.items():
@@ -187,19 +209,18 @@ def _vocabulary(file: pathlib.Path, config: _Settings, size: int) -> Vocabulary:
     start = config.get("decoder_start_token_id", pad)
     for name, row in (("eos_token_id", ends), ("pad_token_id", pad), ("decoder_start_token_id", start)):
         if type(row) is not int or not 0 <= row < len(tokens):
-            raise ImportedModelError(f"{file}: config.json's {name} must be a row of it, not {row!r}.")
+            raise ImportedModelError(f"{file}: config.json's {name} must be a row of it, not {show(row)}.")
     return Vocabulary(found.tokens, ends, found.unknown, pad, start)
 
 
 def _languages(directory: pathlib.Path) -> tuple[str | None, str | None]:
     file = directory / "tokenizer_config.json"
     settings = read_json(file) if file.is_file() else {}
-    return tuple(str(settings[key]) if settings.get(key) else None for key in ("source_lang", "target_lang"))
+    return language_code(settings.get("source_lang")), language_code(settings.get("target_lang"))
 
 
 def _licence(directory: pathlib.Path) -> str | None:
     """The licence in the front matter of the model card, README.md."""
-    file = directory / "README.md"
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+    lines = first_lines(directory / "README.md")
     named = [line.partition(":")[2].strip() for line in lines[:60] if line.lower().startswith(("license:", "licence:"))]
     return named[0][:300] if named and named[0] else None

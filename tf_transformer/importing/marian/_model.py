@@ -9,122 +9,20 @@ source.spm, target.spm    SentencePiece
 decoder.yml               which of the files belong together
 """
 
-import dataclasses
 import json
 import pathlib
 import re
-import zipfile
-import zlib
 
-import numpy as np
-import yaml
-
+from tf_transformer.importing._archive import read_npz
 from tf_transformer.importing._assembly import position_fields
-from tf_transformer.importing._external_model import MAX_LAYERS, ExternalModel, ImportedModelError, vocabulary
-from tf_transformer.importing._files import MAX_BYTES, sentencepiece_files
+from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, vocabulary
 from tf_transformer.importing._layer_weights import gelu_sigmoid_as_swish, layer_tensors
+from tf_transformer.importing._pieces import sentencepiece_files
+from tf_transformer.importing._settings import MAX_TEXT_BYTES, MAX_YAML_BYTES, first_lines, parse_yaml, read_bytes, show
 from tf_transformer.importing.marian._layers import MarianLayers
+from tf_transformer.importing.marian._options import MarianOptions
 
-# In Marian's source, layers of type transformer.
-_EPSILON = 1e-6
-# What each option must be for the Transformer that we have. Not a pre-norm: Marian's normalises the queries alone.
-_REQUIRED = {
-    "type": ("transformer",),
-    "transformer-decoder-autoreg": ("self-attention",),
-    "transformer-preprocess": ("",),
-    "transformer-postprocess": ("dan",),
-    "transformer-postprocess-emb": ("d", ""),
-    "transformer-postprocess-top": ("",),
-    "transformer-ffn-activation": ("swish", "relu", "gelu"),
-    "transformer-ffn-depth": (2,),
-    "transformer-decoder-ffn-depth": (0, 2),
-    "transformer-no-projection": (False,),
-    "transformer-no-bias": (False,),
-    "transformer-no-affine": (False,),
-    "transformer-rnn-projection": (False,),
-    "transformer-disable-position-embeddings": (False,),
-    "transformer-tied-layers": ([],),
-    "transformer-pool": (False,),
-    "lemma-dim-emb": (0,),
-    "input-types": ([],),
-    "ulr": (False,),
-}
-# A model that does not say what it is has another default in each version of Marian.
-_MUST_BE_SAID = ("type",)
-
-
-@dataclasses.dataclass(frozen=True)
-class MarianOptions:
-    """The checked options of a model."""
-
-    depths: dict[str, int]
-    heads: int
-    feed_forward_dim: int
-    activation: str
-
-    @property
-    def gelu(self) -> bool:
-        """Marian's gelu is x * sigmoid(1.702 x)."""
-        return self.activation == "gelu"
-
-    @classmethod
-    def of(cls, array: np.ndarray | None, file: pathlib.Path) -> "MarianOptions":
-        """The options in the array special:model.yml, a text in bytes."""
-        values = _parse(array, file)
-        for name, allowed in _REQUIRED.items():
-            if name not in values and name not in _MUST_BE_SAID:
-                continue
-            if values.get(name) not in allowed:
-                raise ImportedModelError(
-                    f"{file}: Marian's option {name} is {values.get(name)!r}; we have a part for "
-                    f"{' or '.join(repr(each) for each in allowed)} only."
-                )
-        dim = _number(values, "transformer-dim-ffn", 2048, 1 << 20, file)
-        decoder_dim = _number(values, "transformer-decoder-dim-ffn", 0, 1 << 20, file)
-        if decoder_dim not in (0, dim):
-            raise ImportedModelError(f"{file}: transformer-decoder-dim-ffn is {decoder_dim}, the encoder's {dim}.")
-        depths = {stack: _number(values, f"{stack[:3]}-depth", 1, MAX_LAYERS, file) for stack in ("encoder", "decoder")}
-        heads = _number(values, "transformer-heads", 8, 1024, file)
-        if not heads:
-            raise ImportedModelError(f"{file}: Marian's option transformer-heads must be above 0.")
-        return cls(depths, heads, dim, values.get("transformer-ffn-activation", "swish"))
-
-    def architecture(self, dim: int) -> dict:
-        """Fields of `ModelConfig`."""
-        return {
-            "num_layers": self.depths["encoder"],
-            "num_decoder_layers": None if len(set(self.depths.values())) == 1 else self.depths["decoder"],
-            "num_heads": self.heads,
-            "model_dim": dim,
-            "feed_forward_dim": self.feed_forward_dim,
-            "key_dim": dim // self.heads,
-            "value_dim": dim // self.heads,
-            "activation": "swish" if self.gelu else self.activation,
-            "norm_epsilon": _EPSILON,
-            "scale_embeddings": True,
-        }
-
-
-def _parse(array: np.ndarray | None, file: pathlib.Path) -> dict:
-    if array is None:
-        raise ImportedModelError(f"{file} has no special:model.yml: it is no model that Marian wrote.")
-    try:
-        values = yaml.safe_load(array.tobytes().rstrip(b"\0").decode("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ImportedModelError(f"{file}: special:model.yml is not YAML: {error}") from None
-    if not isinstance(values, dict):
-        raise ImportedModelError(f"{file}: special:model.yml holds no options.")
-    return values
-
-
-def _number(values: dict, name: str, default: int, most: int, file: pathlib.Path) -> int:
-    value = values.get(name, default)
-    if type(value) is not int or not 0 <= value <= most:
-        raise ImportedModelError(f"{file}: Marian's option {name} must be a whole number up to {most}, not {value!r}.")
-    return value
-
-
-_MAX_BYTES = 256 * 2**20
+_ROW = re.compile(r"\s*[0-9]{1,9}\s*")
 _HEX = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|U([0-9A-Fa-f]{8}))")
 _YAML_ESCAPES = {r"\0": "\0", r"\a": "\a", r"\e": "\x1b", r"\v": "\v", r"\_": "\xa0", r"\N": "\x85"}
 _YAML_ESCAPES |= {r"\L": "\u2028", r"\P": "\u2029", r"\ ": " "}
@@ -134,12 +32,11 @@ _ESCAPE = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)",
 def read_marian_vocabulary(file: str | pathlib.Path) -> list[str]:
     """The tokens of rows 0, 1, 2 …"""
     file = pathlib.Path(file)
-    if file.stat().st_size > _MAX_BYTES:
-        raise ImportedModelError(f"{file}: {file.stat().st_size:,} bytes are more than a vocabulary has.")
+    text = read_bytes(file, MAX_TEXT_BYTES).decode("utf-8", "replace")
     rows: dict[int, str] = {}
     key = None
     # Only line feeds end a line: tokens may be other characters that Python's splitlines would split at.
-    for number, line in enumerate(file.read_bytes().decode("utf-8", "replace").split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         line = line.removesuffix("\r")
         if line.startswith("? "):
             key = line[2:]
@@ -149,11 +46,12 @@ def read_marian_vocabulary(file: str | pathlib.Path) -> list[str]:
         token, _, row = line.rpartition(":")
         if key is not None:
             token, key = key, None
-        if not row.strip().isdecimal() or int(row) in rows:
+        token = _unquoted(token.rstrip(" "))
+        if not _ROW.fullmatch(row) or int(row) in rows or token is None:
             raise ImportedModelError(
                 f"{file}, line {number}: expected `token: row` with a row of its own, got {line[:80]!r}."
             )
-        rows[int(row)] = _unquoted(token.rstrip(" "))
+        rows[int(row)] = token
     if not rows or max(rows) >= 2 * len(rows):
         raise ImportedModelError(
             f"{file}: {len(rows)} tokens with rows up to {max(rows, default=0)} are no vocabulary."
@@ -161,9 +59,15 @@ def read_marian_vocabulary(file: str | pathlib.Path) -> list[str]:
     return [rows.get(row, f"<row {row}>") for row in range(max(rows) + 1)]
 
 
-def _unquoted(token: str) -> str:
+def _unquoted(token: str) -> str | None:
+    """The token of a key; None where it has escapes of half a character (lone surrogates)."""
     if len(token) >= 2 and token[0] == token[-1] == '"':
-        return _ESCAPE.sub(_unescaped, token[1:-1])
+        text = _ESCAPE.sub(_unescaped, token[1:-1])
+        try:
+            # Two escapes may be the two halves of one character.
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            return None
     if len(token) >= 2 and token[0] == token[-1] == "'":
         return token[1:-1].replace("''", "'")
     return token
@@ -227,34 +131,27 @@ def read_marian(
     )
 
 
-def read_npz(file: pathlib.Path) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz`, of numbers only: pickled objects are never opened."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
-                raise ValueError("it would unpack to more than any model has")
-        with np.load(file, allow_pickle=False) as opened:
-            return {name: opened[name] for name in opened.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError, TypeError, MemoryError) as error:
-        raise ImportedModelError(f"{file} cannot be read: {error}. Get the file again.") from None
-
-
 def _decoder_options(directory: pathlib.Path) -> dict:
     file = directory / "decoder.yml"
     if not file.is_file():
         return {}
-    try:
-        options = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ImportedModelError(f"{file} is not YAML: {error}") from None
-    return options if isinstance(options, dict) else {}
+    return parse_yaml(read_bytes(file, MAX_YAML_BYTES), str(file))
+
+
+def _named_files(decoder: dict, option: str, directory: pathlib.Path) -> list[pathlib.Path]:
+    """The files that an option of decoder.yml names, taken from `directory` itself."""
+    names = decoder.get(option) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) and pathlib.Path(name).name for name in names):
+        raise ImportedModelError(
+            f"{directory / 'decoder.yml'}: expected a list of file names under {option}. Received: {show(names)}."
+        )
+    return [directory / pathlib.Path(name).name for name in names]
 
 
 def _weights_file(directory: pathlib.Path, decoder: dict) -> pathlib.Path:
-    named = decoder.get("models") or []
-    found = [directory / pathlib.Path(str(name)).name for name in named] or sorted(directory.glob("*.npz"))
+    found = _named_files(decoder, "models", directory) or sorted(directory.glob("*.npz"))
     if len(found) != 1:
-        names = ", ".join(file.name for file in found)
+        names = ", ".join(file.name for file in found[:8])
         raise ImportedModelError(f"{directory}: expected one .npz, found {names}; give that file with --from.")
     if not found[0].is_file():
         raise ImportedModelError(f"{directory} has no {found[0].name}, which decoder.yml names.")
@@ -263,11 +160,11 @@ def _weights_file(directory: pathlib.Path, decoder: dict) -> pathlib.Path:
 
 def _vocabulary_files(directory: pathlib.Path, decoder: dict) -> list[pathlib.Path]:
     """The files of source and target."""
-    named = [directory / pathlib.Path(str(name)).name for name in decoder.get("vocabs") or []]
+    named = _named_files(decoder, "vocabs", directory)
     found = named or sorted({*directory.glob("*vocab.yml"), *directory.glob("*vocab*.yml")})
     # Two that are found say by nothing which is the source's.
     if len(found) not in ((1, 2) if named else (1,)) or not all(file.is_file() for file in found):
-        names = ", ".join(file.name for file in found) or "none"
+        names = ", ".join(file.name for file in found[:8]) or "none"
         raise ImportedModelError(
             f"{directory}: expected one vocab.yml, or decoder.yml with the two under `vocabs`; found {names}."
         )
@@ -276,6 +173,4 @@ def _vocabulary_files(directory: pathlib.Path, decoder: dict) -> list[pathlib.Pa
 
 def _licence(directory: pathlib.Path) -> str | None:
     """OPUS-MT's archives have a LICENSE, whose first line names it."""
-    file = directory / "LICENSE"
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
-    return next((line.strip()[:300] for line in lines if line.strip()), None)
+    return next((line.strip()[:300] for line in first_lines(directory / "LICENSE") if line.strip()), None)

@@ -1,0 +1,191 @@
+"""The readers of external bytes, each with valid files to start from and the changes that suit its format."""
+
+import atexit
+import dataclasses
+import functools
+import io
+import pathlib
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+
+import h5py
+import numpy as np
+import safetensors.numpy
+from ctranslate2_files import model, variable
+from external_toys import huggingface_toy, marian_toy
+from fuzz.mutation import mutate, mutate_json, mutate_safetensors, mutate_zip, zipped
+from toy_workdir import toy_workdir
+
+from tf_transformer.export._ctranslate2 import export_ctranslate2
+from tf_transformer.importing._archive import read_npz, unpack
+from tf_transformer.importing._assembly import assemble
+from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._importer import read_model
+from tf_transformer.importing._pieces import sentencepiece_files
+from tf_transformer.importing._settings import parse_yaml, read_json
+from tf_transformer.importing._weight_files import read_weights
+from tf_transformer.importing.ctranslate2._binary_model import read_binary_model
+from tf_transformer.importing.marian._model import read_marian_vocabulary
+from tf_transformer.text._subwords import Subwords
+from tf_transformer.text._vocabulary import train_model
+
+MAX_MESSAGE = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """A reader to fuzz.
+
+    Attributes:
+        file: the name of the file that is changed.
+        seeds: valid contents of it.
+        read: takes the path of the file; returns or raises ImportedModelError.
+        change: makes another content from one of the seeds.
+        whole: whether the file is one of several of a model.
+    """
+
+    file: str
+    seeds: tuple[bytes, ...]
+    read: Callable[[pathlib.Path], object]
+    change: Callable[[bytes, random.Random], bytes] = mutate
+    whole: bool = False
+
+    def case(self, name: str, number: int) -> bytes:
+        """The content of one case, the same whenever it is asked for."""
+        choose = random.Random(f"{name} {number}")
+        return self.change(choose.choice(self.seeds), choose)
+
+    def named(self, message: str, folder: pathlib.Path) -> bool:
+        """Whether a message names the file. `assemble` leaves it to `import_model` to name the folder."""
+        return self.file in message or str(folder) in message or self.whole
+
+    def accepts(self, data: bytes, folder: pathlib.Path) -> bool:
+        """Whether the reader takes `data`; AssertionError where its message does not name the file or is long."""
+        path = folder / self.file
+        path.write_bytes(data)
+        try:
+            self.read(path)
+        except ImportedModelError as error:
+            assert self.named(str(error), folder), f"no file in: {error}"
+            assert len(str(error)) < MAX_MESSAGE, f"a message of {len(str(error))} characters"
+            return False
+        return True
+
+
+NAMES = ("ctranslate2", "npz", "marian-yml", "marian-vocabulary", "json", "safetensors", "h5", "sentencepiece", "zip")
+FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "huggingface-folder")
+
+
+@functools.cache
+def reader(name: str) -> Reader:
+    """A reader by name."""
+    return _folder_reader(name) if name in FOLDER_NAMES else _readers()[name]
+
+
+def _folder_reader(name: str) -> Reader:
+    """A whole model, one file of which is changed: everything that `import` does before it builds the model."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="fuzz-toy-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if name == "huggingface-folder":
+        toy, file, change = huggingface_toy(folder / "toy").folder, "config.json", mutate_json
+    elif name == "marian-folder":
+        toy, file, change = marian_toy(folder / "toy").folder, "model.npz", mutate_zip
+    else:
+        toy, file, change = export_ctranslate2(toy_workdir(folder / "run"), folder / "toy"), "model.bin", mutate
+
+    def read(path: pathlib.Path) -> None:
+        for other in toy.iterdir():
+            if other.name != file and not (path.parent / other.name).exists():
+                shutil.copy(other, path.parent)
+        assemble(read_model(path.parent))
+
+    return Reader(file, ((toy / file).read_bytes(),), read, change, whole=True)
+
+
+@functools.cache
+def _readers() -> dict[str, Reader]:
+    weights = {"model.shared.weight": np.ones((7, 4), np.float32), "final_logits_bias": np.ones((1, 7), np.float16)}
+    settings = b'{"d_model": 512, "activation_function": "swish", "a": [1, 2.5, null, {"b": "\\u00e9"}], "c": true}'
+    return {
+        "ctranslate2": Reader("model.bin", (_ctranslate2(), _ctranslate2(version=4)), read_binary_model),
+        "npz": Reader("model.npz", (_npz(np.savez), _npz(np.savez_compressed)), read_npz, mutate_zip),
+        "marian-yml": Reader("decoder.yml", (_YAML,), lambda path: parse_yaml(path.read_bytes(), str(path))),
+        "marian-vocabulary": Reader("vocab.yml", (_VOCABULARY,), read_marian_vocabulary),
+        "json": Reader("config.json", (settings, b'{"</s>": 0, "<unk>": 1, "a": 2}'), read_json, mutate_json),
+        "safetensors": Reader(
+            "model.safetensors",
+            (safetensors.numpy.save(weights),),
+            lambda path: read_weights(path.parent),
+            mutate_safetensors,
+        ),
+        "h5": Reader("tf_model.h5", (_h5(),), lambda path: read_weights(path.parent)),
+        "sentencepiece": Reader("source.spm", _sentencepiece(), _read_sentencepiece),
+        "zip": Reader("model.zip", (zipped({"a/b": b"text", "a/c.npz": bytes(99)}),), _unpack, mutate_zip),
+    }
+
+
+_YAML = b"""models:
+  - model.npz
+vocabs: [vocab.yml, "vocab.yml"]
+beam-size: 6
+normalize: 1.5
+word-penalty: 0
+relative-paths: true
+nested: {a: [1, 2], b: ''}
+"""
+_VOCABULARY = '"</s>": 0\n<unk>: 1\n"\\"": 2\n\'it\'\'s\': 3\n"\\u2028x": 4\n? long\n: 5\n▁the: 6\n'.encode()
+
+
+def _ctranslate2(version: int = 6) -> bytes:
+    return model(
+        variable("a/weight", np.ones((5, 3), np.int8)),
+        variable("a/weight_scale", np.ones(5, np.float32)),
+        variable("b", np.ones(3, np.float16)),
+        variable("c", np.array(7, np.int16)),
+        variable("d", np.ones((2, 2), np.float32)),
+        aliases=[("e/weight", "a/weight"), ("f", "d")],
+        version=version,
+    )
+
+
+def _npz(save: Callable) -> bytes:
+    buffer = io.BytesIO()
+    options = np.frombuffer(_YAML + b"\0", np.int8)
+    save(buffer, Wemb=np.ones((5, 3), np.float32), b=np.ones((1, 3), np.float16), **{"special:model.yml": options})
+    return buffer.getvalue()
+
+
+def _h5() -> bytes:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file["model/encoder/layers.0/fc1/kernel:0"] = np.ones((3, 5), np.float32)
+        file["model/encoder/layers.0/fc1/bias:0"] = np.ones(5, np.float32)
+        file["final_logits_bias:0"] = np.ones((1, 7), np.float32)
+        file["model"].attrs["weight_names"] = [b"model/encoder/layers.0/fc1/kernel:0"]
+    return buffer.getvalue()
+
+
+def _sentencepiece() -> tuple[bytes, ...]:
+    lines = ["the cat sat on the mat", "die Katze saß auf der Matte"] * 5
+    return tuple(train_model(lines, 151, exact=False) for _ in range(1))
+
+
+def _read_sentencepiece(path: pathlib.Path) -> None:
+    """Reads the model, then lets SentencePiece load and use it, as every command after `import` does."""
+    data, _ = sentencepiece_files(path.parent, source=path)
+    try:
+        subwords = Subwords(data, name=str(path))
+    except ValueError as error:
+        raise ImportedModelError(str(error)) from None
+    subwords.decode(subwords.encode("the cat ▁ </s> ﬁ 猫 \0"))
+
+
+def _unpack(path: pathlib.Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(path, pathlib.Path(folder) / "inside")
+        outside = [entry.name for entry in pathlib.Path(folder).iterdir() if entry.name != "inside"]
+        assert not outside, f"wrote {outside}"
+        shutil.rmtree(folder, ignore_errors=True)
+        pathlib.Path(folder).mkdir()

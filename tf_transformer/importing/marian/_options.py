@@ -1,0 +1,103 @@
+"""Marian's options in a model's `special:model.yml`: the architecture, checked against what our model has."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from tf_transformer.importing._external_model import MAX_FEED_FORWARD_DIM, MAX_HEADS, MAX_LAYERS, ImportedModelError
+from tf_transformer.importing._settings import parse_yaml, show
+
+# In Marian's source, layers of type transformer.
+_EPSILON = 1e-6
+# What each option must be for the Transformer that we have. Not a pre-norm: Marian's normalises the queries alone.
+_REQUIRED = {
+    "type": ("transformer",),
+    "transformer-decoder-autoreg": ("self-attention",),
+    "transformer-preprocess": ("",),
+    "transformer-postprocess": ("dan",),
+    "transformer-postprocess-emb": ("d", ""),
+    "transformer-postprocess-top": ("",),
+    "transformer-ffn-activation": ("swish", "relu", "gelu"),
+    "transformer-ffn-depth": (2,),
+    "transformer-decoder-ffn-depth": (0, 2),
+    "transformer-no-projection": (False,),
+    "transformer-no-bias": (False,),
+    "transformer-no-affine": (False,),
+    "transformer-rnn-projection": (False,),
+    "transformer-disable-position-embeddings": (False,),
+    "transformer-tied-layers": ([],),
+    "transformer-pool": (False,),
+    "lemma-dim-emb": (0,),
+    "input-types": ([],),
+    "ulr": (False,),
+}
+# A model that does not say what it is has another default in each version of Marian.
+_MUST_BE_SAID = ("type",)
+
+
+@dataclasses.dataclass(frozen=True)
+class MarianOptions:
+    """The checked options of a model."""
+
+    depths: dict[str, int]
+    heads: int
+    feed_forward_dim: int
+    activation: str
+
+    @property
+    def gelu(self) -> bool:
+        """Marian's gelu is x * sigmoid(1.702 x)."""
+        return self.activation == "gelu"
+
+    @classmethod
+    def of(cls, array: np.ndarray | None, file: pathlib.Path) -> "MarianOptions":
+        """The options in the array special:model.yml, a text in bytes."""
+        values = _parse(array, file)
+        for name, allowed in _REQUIRED.items():
+            if name not in values and name not in _MUST_BE_SAID:
+                continue
+            if values.get(name) not in allowed:
+                raise ImportedModelError(
+                    f"{file}: Marian's option {name} is {show(values.get(name))}; we have a part for "
+                    f"{' or '.join(repr(each) for each in allowed)} only."
+                )
+        dim = _number(values, "transformer-dim-ffn", 2048, MAX_FEED_FORWARD_DIM, file)
+        decoder_dim = _number(values, "transformer-decoder-dim-ffn", 0, MAX_FEED_FORWARD_DIM, file)
+        if decoder_dim not in (0, dim):
+            raise ImportedModelError(f"{file}: transformer-decoder-dim-ffn is {decoder_dim}, the encoder's {dim}.")
+        depths = {stack: _number(values, f"{stack[:3]}-depth", 1, MAX_LAYERS, file) for stack in ("encoder", "decoder")}
+        heads = _number(values, "transformer-heads", 8, MAX_HEADS, file)
+        if not heads:
+            raise ImportedModelError(f"{file}: Marian's option transformer-heads must be above 0.")
+        return cls(depths, heads, dim, values.get("transformer-ffn-activation", "swish"))
+
+    def architecture(self, dim: int) -> dict:
+        """Fields of `ModelConfig`."""
+        return {
+            "num_layers": self.depths["encoder"],
+            "num_decoder_layers": None if len(set(self.depths.values())) == 1 else self.depths["decoder"],
+            "num_heads": self.heads,
+            "model_dim": dim,
+            "feed_forward_dim": self.feed_forward_dim,
+            "key_dim": dim // self.heads,
+            "value_dim": dim // self.heads,
+            "activation": "swish" if self.gelu else self.activation,
+            "norm_epsilon": _EPSILON,
+            "scale_embeddings": True,
+        }
+
+
+def _parse(array: np.ndarray | None, file: pathlib.Path) -> dict:
+    if array is None:
+        raise ImportedModelError(f"{file} has no special:model.yml: it is no model that Marian wrote.")
+    return parse_yaml(array.tobytes().rstrip(b"\0"), f"{file}: special:model.yml")
+
+
+def _number(values: dict, name: str, default: int, most: int, file: pathlib.Path) -> int:
+    value = values.get(name, default)
+    if type(value) is not int or not 0 <= value <= most:
+        raise ImportedModelError(
+            f"{file}: Marian's option {name} must be a whole number up to {most}, not {show(value)}."
+        )
+    return value
