@@ -6,6 +6,9 @@ from ._lines import read_lines as read_lines
 from ._model_file import TokenizerError as TokenizerError
 from ._model_file import check_model as check_model
 from ._model_file import read_model_file as read_model_file
+from ._segmentation import Segmenter as Segmenter
+from ._segmentation import Segments as Segments
+from ._segmentation import join_segments as join_segments
 from ._subwords import BOS_ID as BOS_ID
 from ._subwords import EOS_ID as EOS_ID
 from ._subwords import PAD_ID as PAD_ID
@@ -28,6 +31,8 @@ __all__ = [
     "PAD_ID",
     "UNK_ID",
     "IdMap",
+    "Segmenter",
+    "Segments",
     "Subsample",
     "Subwords",
     "Tokenizer",
@@ -38,6 +43,7 @@ __all__ = [
     "check_model",
     "chunks",
     "default_vocab_size",
+    "join_segments",
     "load_tokenizers",
     "read_lines",
     "read_model_file",
