@@ -7,6 +7,9 @@ from ._lines import read_lines as read_lines
 from ._model_file import TokenizerError as TokenizerError
 from ._model_file import check_model as check_model
 from ._model_file import read_model_file as read_model_file
+from ._segmentation import Segmenter as Segmenter
+from ._segmentation import Segments as Segments
+from ._segmentation import join_segments as join_segments
 from ._subwords import BOS_ID as BOS_ID
 from ._subwords import EOS_ID as EOS_ID
 from ._subwords import PAD_ID as PAD_ID
@@ -30,6 +33,8 @@ __all__ = [
     "UNK_ID",
     "IdMap",
     "LineTooLongError",
+    "Segmenter",
+    "Segments",
     "Subsample",
     "Subwords",
     "Tokenizer",
@@ -40,6 +45,7 @@ __all__ = [
     "check_model",
     "chunks",
     "default_vocab_size",
+    "join_segments",
     "load_tokenizers",
     "read_lines",
     "read_model_file",
