@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.data.bucket_plan import random_order
-from tf_transformer.data.gathering import Plan
-from tf_transformer.data.shapes import BatchShape
+from tf_transformer.data._bucketing import random_order
+from tf_transformer.data._gathering import Plan
+from tf_transformer.data._shapes import BatchShape
 
 
 class PackPlanner:

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.data.gathering import Plan
-from tf_transformer.data.shapes import BatchShape, assign_shapes
+from tf_transformer.data._gathering import Plan
+from tf_transformer.data._shapes import BatchShape
 
 
 class BucketPlanner:
@@ -24,10 +24,7 @@ class BucketPlanner:
         self.shapes = tuple(sorted(shapes))
         self._next = [_next_larger(index, self.shapes) for index in range(len(self.shapes))]
         self._longest = max(max(shape.source, shape.target) for shape in self.shapes)
-        sides = np.indices((self._longest + 1,) * 2).reshape(2, -1).T
-        shape_of = assign_shapes(sides, self.shapes)
-        shape_of[(sides > max_length).any(1)] = -1
-        self._shape_of = shape_of.astype(np.int8 if len(self.shapes) < 128 else np.int32)
+        self._shape_of = self._cheapest_shapes(max_length).reshape(-1)
 
     def plan(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> Plan:
         """The plan for pairs of the given lengths, each [pairs] int64, shuffled by `seed`, [2]."""
@@ -45,6 +42,15 @@ class BucketPlanner:
         pairs = tf.concat(kept, 0)
         batches = self._batches(tf.stack(counts), tf.stack(batches), seed)
         return Plan(pairs, tf.range(tf.size(pairs, tf.int64) + 1), *batches)
+
+    def _cheapest_shapes(self, max_length: int) -> np.ndarray:
+        """For all source and target lengths the index of the cheapest shape that holds them; -1 for none."""
+        table = np.full((self._longest + 1,) * 2, -1, np.int32)
+        by_cost = sorted(range(len(self.shapes)), key=lambda i: (self.shapes[i].source + self.shapes[i].target, i))
+        for index in reversed(by_cost):
+            shape = self.shapes[index]
+            table[: min(shape.source, max_length) + 1, : min(shape.target, max_length) + 1] = index
+        return table
 
     def _shuffled_by_shape(self, source, target, seed) -> list[list[tf.Tensor]]:
         """For each shape a list of one tensor: the numbers of its pairs, in random order."""

@@ -5,12 +5,48 @@ EOS, where padding carries no loss. Packed batches also have `source_segments` a
 padding), `source_positions` and `target_positions` (from 0 in each segment). All are int32.
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.data.assembly import SpecialIds
-from tf_transformer.data.blocks import Pairs
+from tf_transformer.data._records import Pairs
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecialIds:
+    """The ids that a batch needs besides those of its pairs."""
+
+    source_pad: int = 0
+    target_pad: int = 0
+    bos: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Replicas:
+    """The replicas that a dataset feeds, among all that share a global batch.
+
+    Attributes:
+        total: over all workers.
+        first, count: those of this dataset.
+        accumulation_steps: micro-batches of each replica; its rows are a multiple of it.
+    """
+
+    total: int = 1
+    first: int = 0
+    count: int = 1
+    accumulation_steps: int = 1
+
+    @classmethod
+    def of(cls, context: tf.distribute.InputContext, accumulation_steps: int = 1) -> "Replicas":
+        """Those of an input pipeline of `strategy.distribute_datasets_from_function`."""
+        count = context.num_replicas_in_sync // context.num_input_pipelines
+        return cls(context.num_replicas_in_sync, context.input_pipeline_id * count, count, accumulation_steps)
+
+    def rows(self, rows):
+        """The rows of each replica, of a global batch of `rows`."""
+        multiple = self.total * self.accumulation_steps
+        return (rows + multiple - 1) // multiple * self.accumulation_steps
 
 
 class Plan(NamedTuple):
@@ -31,22 +67,20 @@ class Plan(NamedTuple):
 
 
 def gather_rows(
-    pairs: Pairs, plan: Plan, batch: tf.Tensor, share: tf.Tensor, num_shares: int, parts: int, special: SpecialIds,
-    packed: bool,
-) -> dict[str, tf.Tensor]:  # fmt: skip
+    pairs: Pairs, plan: Plan, batch: tf.Tensor, share: tf.Tensor, replicas: Replicas, special: SpecialIds, packed: bool
+) -> dict[str, tf.Tensor]:
     """One replica's rows of a batch.
 
     Args:
         pairs, plan: of the part.
         batch: number of the batch in the plan.
-        share, num_shares: which of how many equal shares of the rows. Empty rows are added at the end of the batch so
-            that shares are equal, and a multiple of `parts`.
+        share: number of the replica. All have equally many consecutive rows; empty rows at the end make that possible.
+        replicas: that share the batch.
         special: ids of padding and BOS.
         packed: whether rows hold several pairs.
     """
     source_length, target_length, rows = tf.unstack(plan.shapes[batch])
-    multiple = num_shares * parts
-    rows = (rows + multiple - 1) // multiple * parts
+    rows = replicas.rows(rows)
     end = plan.first_rows[batch] + plan.num_rows[batch]
     first = tf.minimum(plan.first_rows[batch] + share * rows, end)
     splits = plan.row_splits[first : tf.minimum(first + rows, end) + 1]
@@ -56,13 +90,13 @@ def gather_rows(
     target = _Side.gather(pairs.target, pairs.target_splits, chosen, splits, rows, target_length)
     labels = target.dense(target.ids, special.target_pad)
     result = {"source": source.dense(source.ids, special.source_pad), "labels": labels}
-    before = tf.pad(labels[:, :-1], [[0, 0], [1, 0]], constant_values=special.start)
+    before = tf.pad(labels[:, :-1], [[0, 0], [1, 0]], constant_values=special.bos)
     if packed:
         for name, side in (("source", source), ("target", target)):
             owners = side.owners()
             result[f"{name}_segments"] = side.dense(side.segments(owners, splits), 0)
             result[f"{name}_positions"] = side.dense(side.positions(owners), 0)
-        before = tf.where(result["target_positions"] == 0, special.start, before)
+        before = tf.where(result["target_positions"] == 0, special.bos, before)
     return result | {"target": tf.where(labels == special.target_pad, special.target_pad, before)}
 
 
@@ -90,7 +124,7 @@ class _Side(NamedTuple):
     def dense(self, values: tf.Tensor, padding: int) -> tf.Tensor:
         """Values of the tokens in their places: [tokens] to (R, S)."""
         ragged = tf.RaggedTensor.from_row_splits(values, self.row_splits, validate=False)
-        return ragged.to_tensor(padding, shape=self.shape)
+        return tf.ensure_shape(ragged.to_tensor(padding, shape=self.shape), [None, None])
 
     def owners(self) -> tf.Tensor:
         """The sentence that each token is of, [tokens] int64."""
