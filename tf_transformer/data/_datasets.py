@@ -1,6 +1,7 @@
 """The datasets of training and validation: batches of a prepared directory as `tf.data.Dataset`s."""
 
 import dataclasses
+import functools
 import logging
 from typing import Literal
 
@@ -109,6 +110,7 @@ def validation_dataset(
     return plans.apply(tf.data.experimental.assert_cardinality(batches))
 
 
+@functools.lru_cache(maxsize=8)
 def batch_shapes(prepared: PreparedDataset, options: BatchOptions) -> tuple[BatchShape, ...]:
     """The static shapes of the global training batches, fitted to the lengths of the corpus."""
     counts = _kept(prepared, "train", options)
@@ -151,6 +153,7 @@ def _planner(shapes: tuple[BatchShape, ...], options: BatchOptions) -> BucketPla
     return BucketPlanner(shapes, options.max_length)
 
 
+@functools.lru_cache(maxsize=8)
 def _kept(prepared: PreparedDataset, split: str, options: BatchOptions) -> LengthCounts:
     """The lengths of the pairs that are not too long; how many are is logged."""
     counts = prepared.length_counts(split)
