@@ -118,8 +118,10 @@ class ShardReader:
         with tf.control_dependencies(self._checks(shards, shard_of, parsed, pairs)):
             return Pairs(*(tf.identity(x) for x in pairs))
 
+    @tf.autograph.experimental.do_not_convert
     def _records(self, shard: tf.Tensor) -> tf.data.Dataset:
-        return tf.data.TFRecordDataset(tf.gather(self._paths, shard)).map(lambda record: (shard, record))
+        records = tf.data.TFRecordDataset(tf.gather(self._paths, shard))
+        return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(shard).repeat(), records)
 
     def _decode(self, parsed: dict[str, tf.Tensor]) -> Pairs:
         source, target, lengths = (tf.strings.reduce_join(parsed[name]) for name in _FEATURES[:3])
