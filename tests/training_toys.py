@@ -1,13 +1,16 @@
 """A small model, small batches and what trains them, for the tests of training."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import ModelConfig, TrainingConfig
+from tf_transformer.data import Replicas
 from tf_transformer.model import Transformer
 from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._optimizer import Adam, MovingAverage
 from tf_transformer.training._schedules import NoamSchedule
 from tf_transformer.training._train_step import Counters, TrainStep
@@ -36,6 +39,26 @@ def toy_batch(seed: int, rows: int = 12, source: int = 7, target: int = 5) -> di
             batch[name][row, length:] = 0
         batch["source"][row, min(source, length + 1) if length else 0 :] = 0
     return {name: array.astype("int32") for name, array in batch.items()}
+
+
+def toy_batches(strategy, batches: list[dict[str, np.ndarray]], accumulation_steps: int = 1) -> DistributedBatches:
+    """Global batches of any shapes, shared by the replicas as the input pipeline does; they repeat."""
+
+    def dataset(context, _):
+        replicas = Replicas.of(context, accumulation_steps)
+        elements = [element for number, batch in enumerate(batches) for element in _shares(batch, number, replicas)]
+        datasets = [tf.data.Dataset.from_tensors(element) for element in elements]
+        return functools.reduce(lambda one, other: one.concatenate(other), datasets).repeat()
+
+    return DistributedBatches(strategy or tf.distribute.get_strategy(), dataset)
+
+
+def _shares(batch, number: int, replicas: Replicas):
+    rows = replicas.rows(len(batch["labels"]))
+    for share in range(replicas.first, replicas.first + replicas.count):
+        own = {name: array[share * rows : (share + 1) * rows] for name, array in batch.items()}
+        own = {name: np.pad(array, ((0, rows - len(array)), (0, 0))) for name, array in own.items()}
+        yield own | {"position": np.array([0, 0, number + 1])}
 
 
 class ToyTraining:
@@ -74,8 +97,9 @@ class ToyTraining:
             self.average.restart()
 
     def train(self, batches: list[dict[str, np.ndarray]]):
-        """Trains on batches of one shape in one call; the report of all steps."""
-        self.counters, report = self.step(batches, self.counters)
+        """Trains on global batches in one call; the report of all steps."""
+        source = toy_batches(self.strategy, batches, self.training.accumulation_steps)
+        self.counters, report = self.step(source, len(batches), self.counters)
         return report
 
     def weights(self) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ import pytest
 from toy_data import toy_data, train_command
 
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training._batch_groups import BatchGroups
+from tf_transformer.training._trainer import Trainer
 from tf_transformer.workdir import checkpoints
 
 
@@ -18,15 +18,15 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def interrupts(monkeypatch):
-    """A list: how often Ctrl-C is pressed while the next batches are fetched."""
-    presses, take = [], BatchGroups.take
+    """A list: how often Ctrl-C is pressed before the next steps."""
+    presses, train_group = [], Trainer._train_group
 
-    def interrupted(groups, limit):
+    def interrupted(trainer, stop):
         for _ in range(presses.pop() if presses else 0):
             signal.raise_signal(signal.SIGINT)
-        return take(groups, limit)
+        return train_group(trainer, stop)
 
-    monkeypatch.setattr(BatchGroups, "take", interrupted)
+    monkeypatch.setattr(Trainer, "_train_group", interrupted)
     return presses
 
 

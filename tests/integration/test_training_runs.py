@@ -16,12 +16,12 @@ from tf_transformer.data._prepared import PreparedDataset
 from tf_transformer.pipelines.cli import main
 from tf_transformer.training import _preflight as preflight
 from tf_transformer.training import _run as run
-from tf_transformer.training._batch_groups import BatchGroups
 from tf_transformer.training._process import LOST_WORKER, RunLock
 from tf_transformer.training._reporting import read_log
 from tf_transformer.training._run import train
 from tf_transformer.training._run_state import ChangedRunError
 from tf_transformer.training._strategies import Worker
+from tf_transformer.training._trainer import Trainer
 from tf_transformer.workdir import checkpoints
 from tf_transformer.workdir._workdir import Workdir
 
@@ -120,16 +120,14 @@ def test_sigterm_saves_and_the_exit_code_says_so(data, undisturbed, tmp_path):
 
 def test_a_validation_that_an_interruption_came_before_is_made_up_for(data, undisturbed, tmp_path, monkeypatch):
     """Asked to stop in the very steps after which a validation is due, the run saves first."""
-    take = BatchGroups.take
+    train_group = Trainer._train_group
 
-    def interrupting(groups, limit):
-        batches = take(groups, limit)
-        if groups.position == position:
+    def interrupting(trainer, stop):
+        if trainer.state.counters.step == 16:
             os.kill(os.getpid(), signal.SIGTERM)
-        return batches
+        return train_group(trainer, stop)
 
-    position = checkpoints.read_info(undisturbed.checkpoints / "step-00000020")["position"]
-    monkeypatch.setattr(BatchGroups, "take", interrupting)
+    monkeypatch.setattr(Trainer, "_train_group", interrupting)
     result = train(data, tmp_path / "run", toy_config())
     assert (result.ended, result.step, result.signal) == ("interrupted", 20, signal.SIGTERM)
     monkeypatch.undo()
@@ -263,7 +261,9 @@ def test_out_of_memory_shows_at_once_and_comes_with_advice(data, tmp_path, monke
 
 
 def test_a_validation_set_with_nothing_in_it_has_no_perplexity(data, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(run.BatchStream, "validation_batches", lambda *_: iter(()))
+    import tensorflow as tf
+
+    monkeypatch.setattr(run, "validation_dataset", lambda *_: tf.data.Dataset.range(0))
     result = train(data, tmp_path / "run", toy_config("training.max_steps=2", "training.validation_steps=1"))
     assert (result.step, result.best_perplexity) == (2, None)
     assert not (tmp_path / "run" / "checkpoints" / "best").exists()

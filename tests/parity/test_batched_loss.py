@@ -1,34 +1,23 @@
 """A sentence's loss is the same alone, in a bucket and in a packed row."""
 
-import types
-
 import numpy as np
 import pytest
+from toy_records import ToyPrepared
 
 from tf_transformer.config import ModelConfig
-from tf_transformer.data._assembly import SpecialIds
-from tf_transformer.data._batching import BatchOptions, BatchStream
+from tf_transformer.data import BatchOptions, training_dataset
 from tf_transformer.model import Transformer
 
 VOCABULARY, COUNT = 53, 31
 
 
-class RandomExamples:
+def random_pairs():
     """Pairs of random ids that are all different."""
-
-    def __init__(self):
-        chance = np.random.default_rng(17)
-        self.pairs = [
-            tuple(np.append(chance.integers(4, VOCABULARY, chance.integers(1, 13)), 3) for _ in range(2))
-            for _ in range(COUNT)
-        ]
-        self.lengths = np.array([[len(s), len(t)] for s, t in self.pairs], np.int32)
-
-    def __len__(self):
-        return COUNT
-
-    def __getitem__(self, index):
-        return self.pairs[index]
+    chance = np.random.default_rng(17)
+    return [
+        tuple([*chance.integers(4, VOCABULARY, chance.integers(1, 13)).tolist(), 3] for _ in range(2))
+        for _ in range(COUNT)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -49,21 +38,19 @@ def token_losses(model, inputs, labels):
 def alone(model):
     """The loss of each pair by itself, by its ids."""
     losses = {}
-    for source, target in RandomExamples().pairs:
-        inputs = {"source": source[None].astype(np.int32), "target": np.array([[2, *target[:-1]]], np.int32)}
-        losses[*source, -1, *target] = token_losses(model, inputs, target[None]).sum()
+    for source, target in random_pairs():
+        inputs = {"source": np.array([source], np.int32), "target": np.array([[2, *target[:-1]]], np.int32)}
+        losses[*source, -1, *target] = token_losses(model, inputs, np.array([target])).sum()
     return losses
 
 
 @pytest.mark.parametrize("batching", ["bucket", "pack"])
-def test_the_loss_of_a_sentence_does_not_depend_on_its_batch(model, alone, batching):
-    prepared = types.SimpleNamespace(examples=RandomExamples(), special_ids=SpecialIds(), path="prepared")
-    stream = BatchStream(prepared, BatchOptions(batch_tokens=131, batching=batching, prefetch=0))
+def test_the_loss_of_a_sentence_does_not_depend_on_its_batch(model, alone, batching, tmp_path):
+    prepared = ToyPrepared(tmp_path, random_pairs())
+    dataset = training_dataset(prepared, BatchOptions(batch_tokens=131, batching=batching), epochs=1)
     seen = {}
-    for batch, position in stream.batches():
-        if position["epoch"]:
-            break
-        inputs = {name: array for name, array in batch.items() if name != "labels"}
+    for batch in dataset.as_numpy_iterator():
+        inputs = {name: array for name, array in batch.items() if name not in ("labels", "position")}
         losses = token_losses(model, inputs, batch["labels"])
         ones = {side: (batch[side] > 0).astype(int) for side in ("source", "target")}
         segments = {side: batch.get(f"{side}_segments", ones[side]) for side in ("source", "target")}

@@ -6,12 +6,16 @@ import os
 import shutil
 import types
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from tf_transformer._files import atomic_directory
-from tf_transformer.data._batching import BatchOptions, BatchStream
+from tf_transformer.data._datasets import BatchOptions, training_dataset, validation_dataset
+from tf_transformer.data._gathering import Replicas
 from tf_transformer.data._prepared import PreparedDataset, PreparedError
 from tf_transformer.data._records import RecordError
+from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.data.corpora._corpus import Corpus
 from tf_transformer.data.preparation._encoding import Encoder, encode_chunks
 from tf_transformer.data.preparation._prepare import PrepareOptions, prepare
@@ -58,10 +62,29 @@ def copy(prepared, tmp_path):
     return shutil.copytree(prepared.path, tmp_path / "copy")
 
 
-def test_records_hold_the_training_text_in_order(prepared):
-    decode = prepared.tokenizers.source.decode
-    texts = [(decode(prepared.examples[i][0]), decode(prepared.examples[i][1])) for i in range(1009)]
-    assert texts == [(source.decode(), target.decode()) for source, target in pairs(0, 1009)]
+def texts_of(prepared, split="train"):
+    """The pairs of the records, decoded, in the order of the shards."""
+    reader, decode = prepared.reader(split), prepared.tokenizers.source.decode
+    texts = []
+    for shard in range(len(reader.pairs)):
+        ids = reader.read(tf.constant([shard], tf.int64))
+        sides = [tf.RaggedTensor.from_row_splits(ids[i], ids[i + 1]).to_list() for i in (0, 2)]
+        texts += [(decode(source).encode(), decode(target).encode()) for source, target in zip(*sides)]
+    return texts
+
+
+def test_records_hold_the_training_text_in_random_order(prepared):
+    texts = texts_of(prepared)
+    assert sorted(texts) == sorted(pairs(0, 1009)) and texts != pairs(0, 1009)
+    sizes = [shard["pairs"] for shard in prepared.info["splits"]["train"]["shards"]]
+    assert len(sizes) == 10 and min(sizes) > 60
+    assert texts_of(prepared, "validation") == pairs(3000, 31)
+
+
+def test_equal_inputs_make_equal_records(prepared, tmp_path):
+    other = prepare(corpus(), tmp_path / "data", OPTIONS, workers=1)
+    shards = [[s["sha256"] for s in made.info["splits"]["train"]["shards"]] for made in (prepared, other)]
+    assert shards[0] == shards[1]
 
 
 def test_validation_and_test_are_plain_text(prepared):
@@ -76,11 +99,15 @@ def test_validation_and_test_are_plain_text(prepared):
 def test_the_description_is_true(prepared):
     info = json.loads((prepared.path / "dataset.json").read_text())
     train = info["splits"]["train"]
-    lengths = prepared.examples.lengths
-    assert train["pairs"] == len(lengths) == 1009
+    encode = prepared.tokenizers.source.encode
+    lengths = np.array([(len(encode(source)), len(encode(target))) for source, target in pairs(0, 1009)])
+    assert train["pairs"] == sum(shard["pairs"] for shard in train["shards"]) == 1009
     assert (train["source_tokens"], train["target_tokens"]) == tuple(lengths.sum(0))
     assert train["source_lengths"]["max"] == lengths[:, 0].max()
     assert train["target_lengths"]["mean"] == round(float(lengths[:, 1].mean()), 2)
+    counts, expected = prepared.length_counts(), LengthCounts.of(lengths)
+    np.testing.assert_array_equal(counts.lengths, expected.lengths)
+    np.testing.assert_array_equal(counts.pairs, expected.pairs)
     assert info["tokenizer"]["source_vocab_size"] == 211
     assert info["command"] == "a command" and info["versions"]["sentencepiece"]
     assert {"train-00000.tfrecord", "tokenizer.model", "test.target.txt"} <= set(os.listdir(prepared.path))
@@ -109,14 +136,14 @@ def test_other_inputs_are_told_and_rejected_unless_overwritten(copy):
 def test_a_damaged_directory_of_the_same_inputs_is_made_anew(copy):
     os.truncate(copy / "train-00000.tfrecord", 100)
     prepare(corpus(), copy, OPTIONS, workers=1)
-    assert len(PreparedDataset(copy).examples) == 1009
+    assert len(texts_of(PreparedDataset(copy))) == 1009
 
 
-@pytest.mark.parametrize("name", ["train-00000.lengths.npy", "tokenizer.model"])
+@pytest.mark.parametrize("name", ["train.lengths.npy", "tokenizer.model", "validation-00000.tfrecord"])
 def test_a_directory_without_one_of_its_files_is_made_anew(copy, name):
     (copy / name).unlink()
     prepare(corpus(), copy, OPTIONS, workers=1)
-    assert len(PreparedDataset(copy).examples) == 1009
+    assert len(texts_of(PreparedDataset(copy))) == 1009
 
 
 def test_the_same_inputs_are_prepared_again_where_that_is_asked_for(copy):
@@ -124,9 +151,9 @@ def test_the_same_inputs_are_prepared_again_where_that_is_asked_for(copy):
     damaged[30] ^= 1
     (copy / "train-00000.tfrecord").write_bytes(damaged)
     with pytest.raises(RecordError, match="again with --overwrite"):
-        PreparedDataset(copy).examples[0]
+        PreparedDataset(copy).verify()
     prepare(corpus(), copy, OPTIONS, workers=1, overwrite=True)
-    assert len(PreparedDataset(copy).examples[0]) == 2
+    PreparedDataset(copy).verify()
 
 
 def test_what_lies_beside_an_output_is_left_alone(copy):
@@ -182,7 +209,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path):
 def test_an_interrupted_overwrite_leaves_the_old(copy):
     with pytest.raises(KeyboardInterrupt):
         prepare(corpus(train=Interrupted(pairs(0, 53)), version=2), copy, OPTIONS, overwrite=True)
-    assert len(PreparedDataset(copy).examples) == 1009 and os.listdir(copy.parent) == ["copy"]
+    assert len(texts_of(PreparedDataset(copy))) == 1009 and os.listdir(copy.parent) == ["copy"]
 
 
 def test_what_a_killed_run_left_is_cleared(tmp_path):
@@ -237,9 +264,8 @@ def test_without_validation_some_training_pairs_are_held_out(tmp_path):
     held = {(s.encode(), t.encode()) for s, t in zip(sources, references)}
     everything = set(pairs(0, 1009))
     assert len(held) == 50 and held < everything
-    decode = made.tokenizers.source.decode
-    trained = {tuple(decode(side).encode() for side in made.examples[i]) for i in range(len(made.examples))}
-    assert trained == everything - held
+    assert set(texts_of(made)) == everything - held
+    assert set(texts_of(made, "validation")) == held
 
 
 def test_a_given_tokenizer_is_used(prepared, tmp_path):
@@ -254,30 +280,28 @@ def test_workers_change_nothing(prepared, tmp_path):
         spool.add(pair)
     spool.close()
     subwords = prepared.tokenizers.source.subwords
-    encoder = Encoder(subwords, subwords, 23, frozenset({5, 500, 1008}))
+    encoder = Encoder(subwords, subwords, 23, frozenset({5, 500, 1008}), shards=7, seed=3)
     alone, together = (list(encode_chunks(encoder, spool.chunks, workers)) for workers in (1, 2))
     assert len(alone) == 13
     for one, other in zip(alone, together, strict=True):
-        assert one.records == other.records and (one.lengths == other.lengths).all()
+        for ours, theirs in zip((*one.ids, one.shard_counts), (*other.ids, other.shard_counts), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
         assert one.held_out == other.held_out
     assert [pair for encoded in alone for pair in encoded.held_out] == [pairs(n, 1)[0] for n in (5, 500, 1008)]
 
 
 @pytest.mark.parametrize("batching", ["bucket", "pack"])
 def test_batches_of_a_prepared_directory(prepared, batching):
-    stream = BatchStream(prepared, BatchOptions(batch_tokens=307, batching=batching))
-    labels = 0
-    for batch, position in stream.batches():
-        labels += int((batch["labels"] > 0).sum())
-        if position["batch"] == stream.batches_per_epoch():
-            break
-    assert labels == prepared.info["splits"]["train"]["target_tokens"]
+    options = BatchOptions(batch_tokens=307, batching=batching)
+
+    def labels(dataset):
+        return sum(int((batch["labels"] > 0).sum()) for batch in dataset.as_numpy_iterator())
+
+    assert labels(training_dataset(prepared, options, epochs=1)) == prepared.info["splits"]["train"]["target_tokens"]
     expected = sum(len(prepared.tokenizers.target.encode(text)) for text in prepared.lines("validation")[1])
-    validation = list(stream.validation_batches())
-    assert sum(int((batch["labels"] > 0).sum()) for batch in validation) == expected
-    halves = [list(stream.validation_batches(i, 2)) for i in (0, 1)]
-    assert sum(int((batch["labels"] > 0).sum()) for half in halves for batch in half) == expected
-    assert len(list(stream.validation_batches(max_pairs=1))) == 1
+    assert labels(validation_dataset(prepared, options)) == expected
+    halves = [validation_dataset(prepared, options, replicas=Replicas(2, i, 1)) for i in (0, 1)]
+    assert sum(map(labels, halves)) == expected
 
 
 class TestDamage:
@@ -302,12 +326,41 @@ class TestDamage:
         with pytest.raises(PreparedError, match=r"test\.target\.txt: it has changed"):
             PreparedDataset(copy).lines("test")
 
-    def test_record(self, copy):
-        data = bytearray((copy / "train-00000.tfrecord").read_bytes())
+    def test_a_missing_or_truncated_shard_is_named_before_anything_is_read(self, copy):
+        os.truncate(copy / "train-00003.tfrecord", 100)
+        with pytest.raises(
+            RecordError, match=r"train-00003\.tfrecord: expected \d+ bytes.* Received: 100; .*--overwrite"
+        ):
+            training_dataset(PreparedDataset(copy))
+        (copy / "train-00003.tfrecord").unlink()
+        with pytest.raises(RecordError, match=r"train-00003\.tfrecord: expected a shard .* Received: No such file"):
+            training_dataset(PreparedDataset(copy))
+
+    def test_a_flipped_bit_is_found(self, copy):
+        data = bytearray((copy / "train-00004.tfrecord").read_bytes())
         data[len(data) // 2] ^= 1
-        (copy / "train-00000.tfrecord").write_bytes(data)
-        with pytest.raises(RecordError, match=r"train-00000\.tfrecord: record \d+"):
-            list(zip(range(100), BatchStream(PreparedDataset(copy), BatchOptions(batch_tokens=307)).batches()))
+        (copy / "train-00004.tfrecord").write_bytes(data)
+        with pytest.raises(tf.errors.DataLossError):
+            list(training_dataset(PreparedDataset(copy), BatchOptions(batch_tokens=307), epochs=1))
+        with pytest.raises(
+            RecordError, match=r"train-00004\.tfrecord: expected the SHA-256 \w+.* Received: \w+; the file"
+        ):
+            PreparedDataset(copy).verify()
+
+    def test_a_shard_of_another_dataset_is_named(self, copy, tmp_path):
+        """As where another run of `prepare` replaced the directory while a run was reading it."""
+        other = prepare(corpus(version=2), tmp_path / "other", OPTIONS, workers=1)
+        dataset = training_dataset(PreparedDataset(copy), BatchOptions(batch_tokens=307), epochs=1)
+        shutil.copy(other.path / "train-00005.tfrecord", copy)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"train-00005\.tfrecord: expected records of the dataset"
+        ):
+            list(dataset)
+
+    def test_lengths(self, copy):
+        (copy / "train.lengths.npy").write_bytes(b"junk")
+        with pytest.raises(RecordError, match=r"train\.lengths\.npy"):
+            PreparedDataset(copy).length_counts()
 
 
 def test_tables_of_ids_whose_padding_is_not_0_are_rejected(tmp_path):

@@ -4,12 +4,13 @@ import logging
 
 import numpy as np
 import pytest
-from training_toys import toy_batch
+import tensorflow as tf
 
 from tf_transformer.config import TrainingConfig
 from tf_transformer.data._shapes import BatchShape
 from tf_transformer.training._preflight import OutOfMemoryError, largest_shapes, preflight
 
+ONE = tf.distribute.get_strategy()
 SHORT, MIDDLE, LONG = (
     BatchShape(source=8, target=8, rows=41),
     BatchShape(source=23, target=23, rows=13),
@@ -31,11 +32,14 @@ def test_attention_between_source_and_target_counts():
     assert largest_shapes([flat, square]) == [square]
 
 
-def test_every_one_runs_as_padding_in_a_workers_rows():
+@pytest.mark.parametrize("batching", ["bucket", "pack"])
+def test_every_one_runs_as_padding_in_the_rows_of_a_replica(batching):
     tried = []
-    preflight(lambda batches, _: tried.append(batches[0]), toy_batch(1), [SHORT, MIDDLE, LONG], 2, 4, TrainingConfig())
-    assert [batch["source"].shape for batch in tried] == [(24, 8), (4, 97)]
-    assert [batch["labels"].shape for batch in tried] == [(24, 8), (4, 89)]
+    config = TrainingConfig(accumulation_steps=4, batching=batching)
+    preflight(lambda batches, *_: tried.append(batches.next()), ONE, [SHORT, MIDDLE, LONG], config)
+    assert [tuple(batch["source"].shape) for batch in tried] == [(44, 8), (4, 97)]
+    assert [tuple(batch["labels"].shape) for batch in tried] == [(44, 8), (4, 89)]
+    assert [("source_segments" in batch) for batch in tried] == [batching == "pack"] * 2
     assert not any(np.any(array) for batch in tried for array in batch.values())
 
 
@@ -45,4 +49,4 @@ def test_the_size_is_told_before_the_step_runs(caplog):
         raise MemoryError
 
     with caplog.at_level(logging.INFO), pytest.raises(OutOfMemoryError, match=r"41 rows of 8 source .* does not fit"):
-        preflight(exhausted, toy_batch(1), [SHORT, MIDDLE, LONG], 1, 1, TrainingConfig())
+        preflight(exhausted, ONE, [SHORT, MIDDLE, LONG], TrainingConfig())

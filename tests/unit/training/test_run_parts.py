@@ -1,6 +1,5 @@
-"""The small parts of a run: groups of batches, the lock, the log, what may change, the strategies, averaging."""
+"""The small parts of a run: distributed batches, the lock, the log, what may change, the strategies, averaging."""
 
-import itertools
 import json
 import os
 import signal
@@ -8,11 +7,14 @@ import types
 
 import numpy as np
 import pytest
-from training_toys import toy_batch
+import tensorflow as tf
+from training_toys import toy_batch, toy_batches
 
 from tf_transformer.config import Config
+from tf_transformer.data import DataServiceError, RecordError
 from tf_transformer.training import _averaging as averaging
-from tf_transformer.training._batch_groups import BatchGroups
+from tf_transformer.training import _input as input_module
+from tf_transformer.training._input import DistributedBatches, input_error
 from tf_transformer.training._process import RunLock, RunLockedError, StopRequest
 from tf_transformer.training._reporting import RunLog, read_log
 from tf_transformer.training._run_state import ChangedRunError, check_config, check_dataset
@@ -21,20 +23,80 @@ from tf_transformer.workdir import checkpoints
 from tf_transformer.workdir.checkpoints import CheckpointError
 
 
-def stream(rows):
-    for index in itertools.count():
-        yield toy_batch(index, rows=rows[index % len(rows)]), {"batch": index + 1}
+def test_batches_come_with_the_position_after_them():
+    batches = toy_batches(None, [toy_batch(seed, rows=5) for seed in range(3)])
+    taken = [(batches.next(), tuple(batches.position)) for _ in range(3)]
+    assert [position for _, position in taken] == [(0, 0, 1), (0, 0, 2), (0, 0, 3)]
+    for seed, (batch, _) in enumerate(taken):
+        assert "position" not in batch
+        np.testing.assert_array_equal(batch["source"], toy_batch(seed, rows=5)["source"])
 
 
-def test_groups_are_consecutive_batches_of_one_shape_and_know_the_position():
-    groups = BatchGroups(stream([5, 5, 5, 8]), multiple=4, position={"batch": 0})
-    assert groups.peek()["labels"].shape[0] == 5
-    taken = [(groups.take(limit), groups.position["batch"]) for limit in (2, 10, 10, 1, 10)]
-    assert [len(group) for group, _ in taken] == [2, 1, 1, 1, 2]
-    assert [position for _, position in taken] == [2, 3, 4, 5, 7]
-    assert [group[0]["labels"].shape[0] for group, _ in taken] == [8, 8, 8, 8, 8]
-    np.testing.assert_array_equal(taken[0][0][1]["source"][:5], toy_batch(1, rows=5)["source"])
-    assert not taken[0][0][1]["labels"][5:].any()
+class Failing:
+    """A dataset that fails after some batches, as where a data service loses a worker; opened again it goes on."""
+
+    def __init__(self, fail_after):
+        self.fail_after, self.opened = fail_after, []
+
+    def __call__(self, _, position):
+        self.opened.append(position.batch)
+        fails = position.batch + self.fail_after.pop(0)
+
+        def check(number):
+            tf.debugging.Assert(number < fails, [f"Expected batch {fails}."])
+            return {"labels": tf.fill([2, 3], tf.cast(number, tf.int32)), "position": tf.stack([0, 0, number + 1])}
+
+        return tf.data.Dataset.range(position.batch, 1000).map(check)
+
+
+def test_a_data_service_that_loses_a_worker_is_read_again_from_the_last_position(monkeypatch, caplog):
+    monkeypatch.setattr(input_module, "_PAUSE", 0.0)
+    dataset = Failing([4, 0, 3, 100])
+    batches = DistributedBatches(tf.distribute.get_strategy(), dataset, service="grpc://somewhere:5000")
+    assert [int(batches.next()["labels"][0, 0]) for _ in range(11)] == list(range(11))
+    assert dataset.opened == [0, 4, 4, 7]
+    assert "Expected batch 4. Reading again from (0, 0, 4)." in caplog.text
+
+
+def test_a_data_service_that_stays_away_ends_the_run_with_its_address(monkeypatch):
+    monkeypatch.setattr(input_module, "_PAUSE", 0.0)
+    monkeypatch.setattr(input_module, "SERVICE_SECONDS", 0.0)
+    dataset = Failing([1, 0])
+    batches = DistributedBatches(tf.distribute.get_strategy(), dataset, service="grpc://somewhere:5000")
+    batches.next()
+
+    def gone(*_):
+        raise DataServiceError("nobody there.")
+
+    batches._dataset = gone
+    with pytest.raises(DataServiceError, match="grpc://somewhere:5000 within 0 s. Received: nobody there."):
+        batches.next()
+
+
+def test_errors_without_a_service_are_errors():
+    batches = DistributedBatches(tf.distribute.get_strategy(), Failing([0]))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        batches.next()
+
+
+class Damaged:
+    def __init__(self, error=None):
+        self._error = error
+
+    def verify(self):
+        if self._error:
+            raise self._error
+
+
+def test_an_error_of_the_input_names_the_file():
+    damage = RecordError("train-00007.tfrecord: expected …")
+    loss = tf.errors.DataLossError(None, None, "corrupted record at 12")
+    assert input_error(loss, Damaged(damage)) is damage
+    assert input_error(loss, Damaged()) is loss
+    ids = tf.errors.InvalidArgumentError(None, None, "assertion failed: [/a/train: expected ids] [[node]]")
+    assert str(input_error(ids, Damaged())).startswith("/a/train: expected ids; prepare")
+    memory = tf.errors.ResourceExhaustedError(None, None, "OOM")
+    assert input_error(memory, Damaged(damage)) is memory
 
 
 def test_a_second_lock_is_rejected_and_names_the_holder(tmp_path):

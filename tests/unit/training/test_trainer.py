@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from training_toys import TRAINING
 
+from tf_transformer.data import Position
 from tf_transformer.training._process import StopRequest
 from tf_transformer.training._reporting import RunLog, RunReports, read_log
 from tf_transformer.training._run_state import RunSaver, RunState
@@ -14,11 +15,8 @@ from tf_transformer.training._trainer import DivergedError, Trainer
 from tf_transformer.training._validation import ValidationLoss
 
 
-class Groups:
-    position = None
-
-    def take(self, limit: int) -> list:
-        return [{}] * limit
+class Batches:
+    position = Position()
 
 
 class Saver:
@@ -41,8 +39,8 @@ class Step:
     def __init__(self, stop_at=None, bad_from=None):
         self._stop_at, self._bad_from = stop_at, bad_from
 
-    def __call__(self, batches, counters, _stop):
-        steps = np.arange(counters.step, counters.step + len(batches)) + 1
+    def __call__(self, _batches, count, counters, _stop):
+        steps = np.arange(counters.step, counters.step + count) + 1
         bad = np.array([self._bad_from is not None and step >= self._bad_from for step in steps])
         ones = np.ones(len(steps), "float32")
         report = StepReport(3.0 * ones, 2.0 * ones, ones, ones, ones, bad.astype("float32"), steps == self._stop_at)
@@ -68,7 +66,7 @@ class ToyRun:
         self.folder, self.saver = folder, Saver()
         self.state = RunState(None, None, None, Counters.start("float32"))
         self.trainer = Trainer(
-            dataclasses.replace(TRAINING, **config), self.state, step or Step(), Groups(), self.saver,
+            dataclasses.replace(TRAINING, **config), self.state, step or Step(), Batches(), self.saver,
             RunReports(RunLog(folder), Quiet()), validation,
         )  # fmt: skip
 
