@@ -42,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--worker-timeout", type=float, default=600.0, metavar="SECONDS",
         help="after which a worker that does not answer is given up (default: %(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--data-service", metavar="ADDRESS",
+        help="read batches from a tf.data service at this address of its dispatcher, such as grpc://host:5000",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,7 +53,13 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         result = train(
-            args.data, args.workdir, _config(args), args.strategy, args.replicas, worker_timeout=args.worker_timeout
+            args.data,
+            args.workdir,
+            _config(args),
+            args.strategy,
+            args.replicas,
+            worker_timeout=args.worker_timeout,
+            data_service=args.data_service,
         )
     except LostWorkerError as error:
         print(f"tf-transformer train: {error}", file=sys.stderr)

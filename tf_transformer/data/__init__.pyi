@@ -1,9 +1,16 @@
-from ._batching import BatchOptions as BatchOptions
-from ._batching import BatchStream as BatchStream
-from ._keras_dataset import as_dataset as as_dataset
+from ._datasets import BatchOptions as BatchOptions
+from ._datasets import batch_shapes as batch_shapes
+from ._datasets import keras_inputs as keras_inputs
+from ._datasets import padding_dataset as padding_dataset
+from ._datasets import training_dataset as training_dataset
+from ._datasets import validation_dataset as validation_dataset
+from ._gathering import Replicas as Replicas
+from ._input_pipeline import Position as Position
 from ._prepared import PreparedDataset as PreparedDataset
 from ._prepared import PreparedError as PreparedError
 from ._records import RecordError as RecordError
+from ._service import DataServiceError as DataServiceError
+from ._service import check_service as check_service
 from ._shapes import BatchShape as BatchShape
 from .corpora import Corpus as Corpus
 from .corpora import CorpusError as CorpusError
@@ -21,19 +28,26 @@ __all__ = [
     "BadUtf8",
     "BatchOptions",
     "BatchShape",
-    "BatchStream",
     "Cleaner",
     "CleaningReport",
     "Corpus",
     "CorpusError",
+    "DataServiceError",
     "Empty",
     "Pair",
+    "Position",
     "PrepareOptions",
     "PreparedDataset",
     "PreparedError",
     "RecordError",
+    "Replicas",
     "TooLong",
-    "as_dataset",
+    "batch_shapes",
+    "check_service",
+    "keras_inputs",
     "open_corpus",
+    "padding_dataset",
     "prepare",
+    "training_dataset",
+    "validation_dataset",
 ]

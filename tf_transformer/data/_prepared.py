@@ -2,7 +2,8 @@
 
 dataset.json              languages, counts, drops, lengths, hashes, the command
 tokenizer.model           or source.model and target.model
-train-00000.tfrecord …    records of ids, each with its .lengths.npy
+train-00000.tfrecord …    records of ids; also of the validation set
+train.lengths.npy …       how many pairs have which lengths
 validation.source.txt …   validation and test as plain text
 """
 
@@ -12,12 +13,16 @@ import json
 import os
 import pathlib
 
-from tf_transformer.data._assembly import ShardedExamples, SpecialIds
-from tf_transformer.data._records import RecordError, Shard
+import numpy as np
+
+from tf_transformer._files import sha256_of_file
+from tf_transformer.data._gathering import SpecialIds
+from tf_transformer.data._records import RecordError, ShardReader
+from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.text import TokenizerPair, load_tokenizers
 
 INFO = "dataset.json"
-FORMAT = 1
+FORMAT = 2
 
 
 class PreparedError(ValueError):
@@ -67,18 +72,32 @@ class PreparedDataset:
         source, target = self.tokenizers.source, self.tokenizers.target
         return SpecialIds(source.pad_id, target.pad_id, target.bos_id)
 
-    @functools.cached_property
-    def examples(self) -> ShardedExamples:
-        """The training pairs as ids."""
-        train = self.info["splits"]["train"]
-        shards = [Shard(self.path / shard["file"], train["id_type"]) for shard in train["shards"]]
-        examples = ShardedExamples(shards)
-        if len(examples) != train["pairs"]:
-            raise RecordError(
-                f"{self.path}: expected {train['pairs']} training pairs, its shards have {len(examples)}; "
-                "prepare it again with --overwrite"
-            )
-        return examples
+    def reader(self, split: str = "train") -> ShardReader:
+        """The records of `train` or `validation`; files that are missing or truncated raise RecordError."""
+        facts, tokenizers = self.info["splits"][split], self.tokenizers
+        for shard in facts["shards"]:
+            self._check_size(shard)
+        return ShardReader(
+            paths=[self.path / shard["file"] for shard in facts["shards"]],
+            pairs=[shard["pairs"] for shard in facts["shards"]],
+            origins=[record_origin(self.info["fingerprint"], shard["file"]) for shard in facts["shards"]],
+            id_type=facts["id_type"],
+            vocab_sizes=(tokenizers.source.vocab_size, tokenizers.target.vocab_size),
+        )
+
+    def length_counts(self, split: str = "train") -> LengthCounts:
+        """How many pairs of `train` or `validation` have which lengths."""
+        path = self.path / lengths_name(split)
+        self._check_content(path.name, self.info["splits"][split]["lengths_sha256"])
+        table = np.load(path, allow_pickle=False)
+        return LengthCounts(table[:, :2], table[:, 2])
+
+    def verify(self) -> None:
+        """Reads all records; raises RecordError for the first shard that is not as it was written."""
+        for split in self.info["splits"].values():
+            for shard in split.get("shards", ()):
+                self._check_size(shard)
+                self._check_content(shard["file"], shard["sha256"])
 
     def lines(self, split: str) -> tuple[list[str], list[str]]:
         """Sources and references of `validation` or `test`, as plain text."""
@@ -105,6 +124,33 @@ class PreparedDataset:
         lines += [f"{name}: {self.info['splits'][name]['pairs']:,} pairs" for name in self.splits if name != "train"]
         return "\n".join(lines)
 
+    def _check_size(self, shard: dict) -> None:
+        path = self.path / shard["file"]
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise RecordError(
+                f"{path}: expected a shard of records. Received: {error.strerror}; restore the file, or prepare the "
+                "directory again with --overwrite."
+            ) from None
+        if size != shard["bytes"]:
+            raise RecordError(
+                f"{path}: expected {shard['bytes']} bytes, as in {INFO}. Received: {size}; it is truncated or was "
+                "replaced. Restore the file, or prepare the directory again with --overwrite."
+            )
+
+    def _check_content(self, name: str, expected: str) -> None:
+        path = self.path / name
+        try:
+            found = sha256_of_file(path)
+        except OSError as error:
+            found = error.strerror
+        if found != expected:
+            raise RecordError(
+                f"{path}: expected the SHA-256 {expected}, as in {INFO}. Received: {found}; the file has changed. "
+                "Restore it, or prepare the directory again with --overwrite."
+            )
+
     def _read_lines(self, split: str, side: str) -> list[str]:
         path = self.path / text_name(split, side)
         expected = self.info["splits"][split]["files"][path.name]["sha256"]
@@ -124,6 +170,16 @@ class PreparedDataset:
 def text_name(split: str, side: str) -> str:
     """The name of a plain-text file: `validation.source.txt`."""
     return f"{split}.{side}.txt"
+
+
+def lengths_name(split: str) -> str:
+    """The name of a split's table of lengths: `train.lengths.npy`, rows of source length, target length and pairs."""
+    return f"{split}.lengths.npy"
+
+
+def record_origin(fingerprint: str, file: str) -> str:
+    """What the records of a shard carry: the dataset and the file that they belong to."""
+    return f"{fingerprint}/{file}"
 
 
 def read_info(directory: pathlib.Path) -> dict:

@@ -1,133 +1,166 @@
-"""Records of ids: TFRecord shards that are written once and read at random.
+"""Records of ids: TFRecord shards whose records hold a block of many pairs.
 
-A record is the source's ids and then the target's, each ending in EOS, as little-endian integers. The framing is
-TensorFlow's (length, checksum, bytes, checksum), so `tf.data.TFRecordDataset` reads the shards too. Beside each shard
-lies an array of lengths, from which the place of every record follows: an epoch is planned without reading one.
+A record is a `tf.train.Example` of four bytes features: `source` and `target`, the ids of its pairs one after another as
+little-endian integers, each sentence ending in EOS; `lengths`, int32 (source, target) of each pair; and `origin`, the
+dataset and shard that the record belongs to. A record holds many pairs because reading, checking and parsing a record
+costs the same for one pair as for a thousand.
 """
 
 import pathlib
-import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
-import google_crc32c
 import numpy as np
+import tensorflow as tf
 
-FRAME_BYTES = 16
-_HEADER = struct.Struct("<QI")
-_CHECKSUM = struct.Struct("<I")
+from tf_transformer.data._pair_ids import PairIds
+
+BLOCK_PAIRS = 1024
+_FEATURES = ("source", "target", "lengths", "origin")
+_ALL = np.iinfo(np.int64).max
 
 
 class RecordError(ValueError):
-    """A shard of records that is damaged or missing, and which."""
+    """A shard of records that is damaged, missing or not the one that `dataset.json` describes."""
 
 
-def id_type(vocab_size: int) -> np.dtype:
-    """The smallest type that holds the ids of a vocabulary: two bytes instead of four for the usual sizes."""
-    return np.dtype("<u2" if vocab_size <= 2**16 else "<i4")
+class Pairs(NamedTuple):
+    """Pairs of ids in tensors, as two ragged arrays: source i is `source[source_splits[i]:source_splits[i + 1]]`.
 
+    Attributes:
+        source, target: ids of all sentences, one after another; uint16 or int32.
+        source_splits, target_splits: [pairs + 1] int64.
+    """
 
-def frame(payload: bytes) -> bytes:
-    """The bytes of one TFRecord."""
-    length = struct.pack("<Q", len(payload))
-    return _HEADER.pack(len(payload), _masked_crc(length)) + payload + _CHECKSUM.pack(_masked_crc(payload))
+    source: tf.Tensor
+    source_splits: tf.Tensor
+    target: tf.Tensor
+    target_splits: tf.Tensor
 
-
-def frame_pairs(sources: Sequence[list[int]], targets: Sequence[list[int]], dtype: np.dtype) -> bytes:
-    """The records of many pairs of ids, one after another."""
-    return b"".join(
-        frame(np.array(source + target, dtype).tobytes()) for source, target in zip(sources, targets, strict=True)
-    )
+    def lengths(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Source and target lengths, each [pairs] int64."""
+        return tuple(splits[1:] - splits[:-1] for splits in (self.source_splits, self.target_splits))
 
 
 class ShardWriter:
-    """Writes one shard and its array of lengths: `NAME.tfrecord` and `NAME.lengths.npy`."""
-
-    def __init__(self, directory: pathlib.Path, name: str):
-        self.path = directory / f"{name}.tfrecord"
-        self._lengths_path = lengths_path(self.path)
-        self._file = self.path.open("wb")
-        self._lengths: list[np.ndarray] = []
-        self.pairs = 0
-
-    def write(self, records: bytes, lengths: np.ndarray) -> None:
-        """Appends records that `frame_pairs` made, with their lengths [n, 2]."""
-        self._file.write(records)
-        self._lengths.append(lengths.astype(np.int32))
-        self.pairs += len(lengths)
-
-    def close(self) -> None:
-        self._file.close()
-        np.save(self._lengths_path, np.concatenate([np.zeros((0, 2), np.int32), *self._lengths]))
-
-
-class Shard:
-    """One shard, read at random: `shard[i]` is the pair (source ids, target ids) of record i.
+    """Writes the records of one shard.
 
     Args:
-        path: the `.tfrecord`; its lengths lie beside it.
-        dtype: of the ids in it.
-
-    Raises:
-        RecordError: naming the file, and the record where it is one, if anything does not fit together.
+        path: of the file.
+        origin: that its records carry.
     """
 
-    def __init__(self, path: pathlib.Path, dtype: np.dtype):
-        self.path, self._dtype = path, np.dtype(dtype)
-        self.lengths = _read_lengths(lengths_path(path))
-        sizes = FRAME_BYTES + self.lengths.sum(1, dtype=np.int64) * self._dtype.itemsize
-        self._offsets = np.concatenate([[0], np.cumsum(sizes)])
-        self._bytes = self._map(int(self._offsets[-1]))
+    def __init__(self, path: pathlib.Path, origin: str):
+        self.path, self._origin = path, origin.encode()
+        self._file = tf.io.TFRecordWriter(str(path))
+        self._waiting: list[PairIds] = []
+        self._waiting_pairs = 0
+        self.pairs = self.records = 0
 
-    def __len__(self) -> int:
-        return len(self.lengths)
+    def write(self, pairs: PairIds) -> None:
+        self._waiting.append(pairs)
+        self._waiting_pairs += len(pairs.lengths)
+        if self._waiting_pairs >= BLOCK_PAIRS:
+            self._flush()
 
-    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        start, end = int(self._offsets[index]), int(self._offsets[index + 1])
-        record = self._bytes[start:end].tobytes()
-        payload = record[12:-4]
-        if record != frame(payload):
-            raise RecordError(
-                f"{self.path}: record {index} (at byte {start}) is damaged: its checksum does not fit; "
-                "run `tf-transformer prepare` again with --overwrite, or restore the file"
-            )
-        ids = np.frombuffer(payload, self._dtype)
-        cut = self.lengths[index, 0]
-        return ids[:cut], ids[cut:]
+    def close(self) -> None:
+        if self._waiting_pairs:
+            self._flush()
+        self._file.close()
 
-    def _map(self, expected: int) -> np.ndarray:
-        try:
-            size = self.path.stat().st_size
-        except OSError as error:
-            raise RecordError(
-                f"{self.path}: the shard cannot be read ({error.strerror}); prepare it again with --overwrite"
-            ) from None
-        if size != expected:
-            raise RecordError(
-                f"{self.path}: expected {expected} bytes after its lengths, the file has {size}; it is cut or "
-                "belongs to another run: prepare it again with --overwrite, or restore the file"
-            )
-        return np.memmap(self.path, np.uint8, "r") if size else np.zeros(0, np.uint8)
+    def _flush(self) -> None:
+        source, target, lengths = (np.concatenate(column) for column in zip(*self._waiting))
+        values = source.tobytes(), target.tobytes(), lengths.astype("<i4").tobytes(), self._origin
+        features = {
+            name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+            for name, value in zip(_FEATURES, values)
+        }
+        self._file.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+        self.pairs += self._waiting_pairs
+        self.records += 1
+        self._waiting, self._waiting_pairs = [], 0
 
 
-def lengths_path(shard: pathlib.Path) -> pathlib.Path:
-    """Where the array of lengths [records, 2] of a shard lies."""
-    return shard.with_suffix(".lengths.npy")
+class ShardReader:
+    """Reads whole shards, in the graph.
 
+    Args:
+        paths: of the shards.
+        pairs: in each of them, as `dataset.json` says.
+        origins: that the records of each carry.
+        id_type: of the ids in the records.
+        vocab_sizes: of source and target; other ids are an error.
+    """
 
-def _read_lengths(path: pathlib.Path) -> np.ndarray:
-    try:
-        lengths = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise RecordError(
-            f"{path}: the array of lengths cannot be read ({error}); prepare it again with --overwrite"
-        ) from None
-    if lengths.ndim != 2 or lengths.shape[1] != 2 or lengths.dtype != np.int32 or (lengths < 1).any():
-        raise RecordError(
-            f"{path}: expected int32 lengths [records, 2] of at least 1; prepare it again with --overwrite"
+    def __init__(
+        self,
+        paths: Sequence[pathlib.Path],
+        pairs: Sequence[int],
+        origins: Sequence[str],
+        id_type: str,
+        vocab_sizes: tuple[int, int],
+    ):
+        self.pairs = tuple(pairs)
+        self._paths, self._origins = [str(path) for path in paths], list(origins)
+        self._id_type = tf.as_dtype(np.dtype(id_type))
+        self._vocab_sizes = vocab_sizes
+
+    def read(self, shards: tf.Tensor) -> Pairs:
+        """The pairs of some shards, [n] int64, in an order that is always the same."""
+        shard_of, records = (
+            tf.data.Dataset.from_tensor_slices(shards)
+            .interleave(self._records, cycle_length=8, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+            .batch(_ALL)
+            .get_single_element()
         )
-    return lengths
+        parsed = tf.io.parse_example(records, {name: tf.io.FixedLenFeature([], tf.string) for name in _FEATURES})
+        pairs = self._decode(parsed)
+        with tf.control_dependencies(self._checks(shards, shard_of, parsed, pairs)):
+            return Pairs(*(tf.identity(x) for x in pairs))
 
+    def _records(self, shard: tf.Tensor) -> tf.data.Dataset:
+        return tf.data.TFRecordDataset(tf.gather(self._paths, shard)).map(lambda record: (shard, record))
 
-def _masked_crc(data: bytes) -> int:
-    crc = google_crc32c.value(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    def _decode(self, parsed: dict[str, tf.Tensor]) -> Pairs:
+        source, target, lengths = (tf.strings.reduce_join(parsed[name]) for name in _FEATURES[:3])
+        lengths = tf.reshape(tf.io.decode_raw(lengths, tf.int32), [-1, 2])
+        splits = tf.pad(tf.cumsum(tf.cast(lengths, tf.int64)), [[1, 0], [0, 0]])
+        source, target = (tf.io.decode_raw(side, self._id_type) for side in (source, target))
+        return Pairs(source, splits[:, 0], target, splits[:, 1])
+
+    def _checks(self, shards, shard_of, parsed, pairs: Pairs) -> list[tf.Operation]:
+        """Assertions that these are the records `dataset.json` describes. Their messages name the file."""
+        counts = tf.cast(tf.strings.length(parsed["lengths"]) // 8, tf.int64)
+        counts = tf.gather(tf.math.unsorted_segment_sum(counts, shard_of, len(self._paths)), shards)
+        return [
+            self._check(
+                shard_of,
+                parsed["origin"] != tf.gather(self._origins, shard_of),
+                "expected records of the dataset and shard that dataset.json names",
+                parsed["origin"],
+            ),
+            self._check(
+                shards,
+                counts != tf.gather(tf.constant(self.pairs, tf.int64), shards),
+                "expected as many pairs as dataset.json says",
+                tf.as_string(counts),
+            ),
+            self._check_ids(shard_of, parsed["source"], pairs.source, self._vocab_sizes[0], "source"),
+            self._check_ids(shard_of, parsed["target"], pairs.target, self._vocab_sizes[1], "target"),
+        ]
+
+    def _check_ids(self, shard_of, records, ids, vocab_size: int, side: str) -> tf.Operation:
+        # Negative ids are the largest of all where their bytes are read without a sign.
+        unsigned = ids if self._id_type.is_unsigned else tf.bitcast(ids, tf.uint32)
+        largest = tf.argmax(unsigned)
+        ends = tf.cumsum(tf.cast(tf.strings.length(records) // self._id_type.size, tf.int64))
+        shard = tf.gather(shard_of, tf.searchsorted(ends, [largest], side="right"))
+        ids = tf.cast(ids[largest], tf.int64)[None]
+        outside = tf.logical_or(ids < 0, ids >= vocab_size)
+        return self._check(shard, outside, f"expected {side} ids from 0 to {vocab_size - 1}", tf.as_string(ids))
+
+    def _check(self, shards, wrong, expected: str, received) -> tf.Operation:
+        """Fails where `wrong` is true for any of the shards, and names the first."""
+        first = tf.argmax(tf.cast(wrong, tf.int32))
+        message = [tf.gather(self._paths, shards[first]), f": {expected}. Received: ", received[first]]
+        return tf.debugging.Assert(tf.logical_not(tf.reduce_any(wrong)), [tf.strings.join(message)])

@@ -6,12 +6,15 @@ each the one that saves the most padding given those chosen before.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
 # A further shape leaves some of a batch empty at the end of each epoch: it has to save this share of a batch.
 _BATCH_SHARE = 0.05
 _REFINEMENTS = 6
+# Rows shorter than this have room for too few sentences to fill them well.
+_MIN_PACKED_ROW = 128
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -33,30 +36,56 @@ class BatchShape:
         return cls(int(source), int(target), rows - rows % multiple)
 
 
+class LengthCounts(NamedTuple):
+    """How many pairs of a corpus have which lengths: source and target lengths [cells, 2], and pairs [cells]."""
+
+    lengths: np.ndarray
+    pairs: np.ndarray
+
+    @classmethod
+    def of(cls, lengths: np.ndarray, pairs: np.ndarray | None = None) -> "LengthCounts":
+        """The counts of pairs of the given lengths [N, 2], all different in the result."""
+        keys, where = np.unique(lengths[:, 0].astype(np.int64) << 32 | lengths[:, 1], return_inverse=True)
+        pairs = np.ones(len(lengths), np.int64) if pairs is None else pairs
+        counts = np.zeros(len(keys), np.int64)
+        np.add.at(counts, where.reshape(-1), pairs)
+        return cls(np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1), counts)
+
+    def up_to(self, max_length: int) -> "LengthCounts":
+        """The counts of pairs with no longer side."""
+        kept = (self.lengths <= max_length).all(1)
+        return LengthCounts(self.lengths[kept], self.pairs[kept])
+
+
 def fit_shapes(
-    lengths: np.ndarray, batch_tokens: int, max_shapes: int = 48, padding: float = 0.07
+    counts: LengthCounts, batch_tokens: int, max_shapes: int = 48, padding: float = 0.07
 ) -> tuple[BatchShape, ...]:
-    """The shapes for pairs of the given lengths [N, 2], smallest first; the last holds every pair.
+    """The shapes for pairs of the given lengths, smallest first; the last holds every pair.
 
     Args:
-        lengths: source and target lengths.
+        counts: of source and target lengths.
         batch_tokens: of a batch, on each side.
         max_shapes: how many at most.
         padding: the share of padding (of all places, both sides) at which no more shapes are added.
     """
-    cells, _, counts = unique_lengths(_round_up(lengths))
+    cells, counts = LengthCounts.of(_round_up(counts.lengths), counts.pairs)
     largest = cells.max(0)
     shapes = _choose(cells, counts, largest, batch_tokens, max_shapes, padding)
     shapes = _refine(cells, counts, shapes, largest)
     return tuple(sorted(BatchShape.of_budget(source, target, batch_tokens) for source, target in shapes))
 
 
-def assign_shapes(lengths: np.ndarray, shapes: tuple[BatchShape, ...]) -> np.ndarray:
-    """The index of the cheapest shape that holds each pair: lengths [N, 2] to [N]; -1 where none does."""
-    cells, where, _ = unique_lengths(lengths)
-    costs = _costs(cells, np.array([[shape.source, shape.target] for shape in shapes]))
-    best = np.where(np.isinf(costs.min(1)), -1, costs.argmin(1))
-    return best[where]
+def pack_shape(counts: LengthCounts, batch_tokens: int) -> BatchShape:
+    """The one shape of packed batches.
+
+    A row holds any single pair. Its sides are as long as the corpus's sides on average, or the shorter language would
+    leave its side of every row partly empty.
+    """
+    row = max(min(_MIN_PACKED_ROW, batch_tokens), int(counts.lengths.max()))
+    source, target = counts.pairs.astype(np.float64) @ counts.lengths
+    return BatchShape.of_budget(
+        row * max(1.0, source / target) + 0.999, row * max(1.0, target / source) + 0.999, batch_tokens
+    )
 
 
 def _round_up(lengths: np.ndarray) -> np.ndarray:
@@ -127,11 +156,3 @@ def _neighbours(shape: np.ndarray, levels: list[np.ndarray]) -> np.ndarray:
         place = int(np.searchsorted(levels[side], shape[side]))
         near.append([levels[side][i] for i in (place, place - 1, place + 1) if 0 <= i < len(levels[side])])
     return np.array([[source, target] for source in near[0] for target in near[1]])
-
-
-def unique_lengths(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct rows [cells, 2], the cell of each row [N] and the count of each cell: `np.unique(axis=0)`, but fast."""
-    keys, where, counts = np.unique(
-        lengths[:, 0].astype(np.int64) << 32 | lengths[:, 1], return_inverse=True, return_counts=True
-    )
-    return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1), where.reshape(-1), counts

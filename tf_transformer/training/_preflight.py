@@ -6,12 +6,11 @@ import sys
 import time
 from collections.abc import Iterable
 
-import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import TrainingConfig
-from tf_transformer.data import BatchShape
-from tf_transformer.training._strategies import Batch, pad_rows
+from tf_transformer.data import BatchShape, Replicas, padding_dataset
+from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._train_step import Counters, TrainStep
 
 logger = logging.getLogger(__name__)
@@ -21,18 +20,19 @@ class OutOfMemoryError(ValueError):
     """The largest batch does not fit; the message says what to change."""
 
 
-def preflight(step: TrainStep, sample: Batch, shapes, shards: int, multiple: int, config: TrainingConfig) -> None:
+def preflight(
+    step: TrainStep, strategy: tf.distribute.Strategy, shapes: Iterable[BatchShape], config: TrainingConfig
+) -> None:
     """Runs the step on batches of the largest shapes that are padding alone, which changes nothing.
 
     Args:
-        sample: any batch, for the names of its arrays.
+        step: to run.
+        strategy: that shares the rows.
         shapes: of the global batches.
-        shards: workers that share the rows.
-        multiple: of a worker's rows.
         config: named in the advice.
     """
     for shape in largest_shapes(shapes):
-        _try(step, sample, shape, -(-shape.rows // shards), multiple, config)
+        _try(step, strategy, shape, config)
 
 
 def largest_shapes(shapes: Iterable[BatchShape]) -> list[BatchShape]:
@@ -51,15 +51,16 @@ def _pairs(source: int, target: int) -> int:
     return source * source + target * target + source * target
 
 
-def _try(step: TrainStep, sample: Batch, shape: BatchShape, rows: int, multiple: int, config: TrainingConfig) -> None:
-    lengths = {name: shape.source if name.startswith("source") else shape.target for name in sample}
-    batch = {name: np.zeros((rows, length), np.int32) for name, length in lengths.items()}
-    size = f"{rows} rows of {shape.source} source and {shape.target} target tokens"
+def _try(step: TrainStep, strategy: tf.distribute.Strategy, shape: BatchShape, config: TrainingConfig) -> None:
+    def padding(context: tf.distribute.InputContext, _) -> tf.data.Dataset:
+        return padding_dataset(shape, config.batching == "pack", Replicas.of(context, config.accumulation_steps))
+
+    size = f"{shape.rows} rows of {shape.source} source and {shape.target} target tokens"
     # Said before: where the operating system ends the process for its memory, this is the last line.
     logger.info("Trying the largest batch, %s.", size)
     begun = time.monotonic()
     try:
-        step([pad_rows(batch, multiple)], Counters.start(config.precision))
+        step(DistributedBatches(strategy, padding), 1, Counters.start(config.precision))
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         raise OutOfMemoryError(f"The largest batch, {size}, does not fit into the memory. {_advice(config)}") from error
     logger.info("It fits (%.1f GB at most, %.0f s with compilation).", _peak_memory(), time.monotonic() - begun)

@@ -11,10 +11,18 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.config import Config
-from tf_transformer.data import BatchOptions, BatchStream, PreparedDataset
+from tf_transformer.data import (
+    BatchOptions,
+    Position,
+    PreparedDataset,
+    Replicas,
+    batch_shapes,
+    training_dataset,
+    validation_dataset,
+)
 from tf_transformer.model import Transformer
-from tf_transformer.training._batch_groups import BatchGroups
 from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._input import DistributedBatches, input_error
 from tf_transformer.training._optimizer import Adam, MovingAverage
 from tf_transformer.training._preflight import preflight
 from tf_transformer.training._process import FIRST_CALL, RunLock, StopRequest, WorkerWatch, lost_worker_message
@@ -25,7 +33,6 @@ from tf_transformer.training._strategies import (
     Worker,
     check_same_step,
     devices_of,
-    local_replicas,
     make_strategy,
     worker_of,
 )
@@ -75,6 +82,7 @@ def train(
     strategy: str = "auto",
     replicas: int | None = None,
     worker_timeout: float = 600.0,
+    data_service: str | None = None,
 ) -> TrainingResult:
     """Trains, or resumes where the work directory stopped.
 
@@ -84,6 +92,7 @@ def train(
         config: `model`'s vocabulary and special ids are taken from the data.
         strategy, replicas: see `make_strategy`.
         worker_timeout: seconds after which a worker that does not answer is given up.
+        data_service: address of a tf.data service that makes the batches, such as "grpc://host:5000".
     """
     begun = time.monotonic()
     strategy = make_strategy(strategy, replicas, FIRST_CALL * worker_timeout)
@@ -96,7 +105,7 @@ def train(
         stop = stack.enter_context(StopRequest())
         prepared = PreparedDataset(data)
         directory = open_workdir(workdir, config, prepared, worker, devices_of(strategy))
-        ended, state = _Run(directory, prepared, strategy, worker, worker_timeout).run(stop)
+        ended, state = _Run(directory, prepared, strategy, worker, worker_timeout, data_service).run(stop)
     result = TrainingResult(ended, stop.signal, state.counters.step, state.best_perplexity, time.monotonic() - begun)
     logger.info("%s", _summary(result, directory))
     return result
@@ -161,14 +170,21 @@ def open_workdir(
 class _Run:
     """The parts of a run, put together."""
 
-    def __init__(self, directory: Workdir, prepared: PreparedDataset, strategy, worker: Worker, worker_timeout: float):
+    def __init__(
+        self,
+        directory: Workdir,
+        prepared: PreparedDataset,
+        strategy: tf.distribute.Strategy,
+        worker: Worker,
+        worker_timeout: float,
+        service: str | None,
+    ):
         self._directory, self._prepared, self._strategy, self._worker = directory, prepared, strategy, worker
         self._config = directory.config
         self._watch = WorkerWatch(worker_timeout) if worker.count > 1 else contextlib.nullcontext()
         training = self._config.training
-        options = BatchOptions(training.batch_tokens, training.max_length, training.batching)
-        self._stream = BatchStream(prepared, options, training.seed)
-        self._multiple = local_replicas(strategy) * training.accumulation_steps
+        self._options = BatchOptions(training.batch_tokens, training.max_length, training.batching)
+        self._service = service
 
     def run(self, stop: StopRequest) -> tuple[str, RunState]:
         with contextlib.ExitStack() as stack:
@@ -180,18 +196,21 @@ class _Run:
                     resumed = self._restore(state)
                     if self._worker.count > 1:
                         check_same_step(self._strategy, state.counters.step)
-                    groups = stack.enter_context(contextlib.closing(self._groups(state.position)))
-                    self._preflight(step, groups, state)
+                    batches = self._batches(Position.of(state.position))
+                    if state.counters.step < self._config.training.max_steps:
+                        preflight(step, self._strategy, batch_shapes(self._prepared, self._options), self._config.training)
                 reports = self._reports(stack, state)
                 writes = self._worker.is_chief
                 saver = RunSaver(self._directory.checkpoints, self._config.training, resumed, writes)
                 validation, sample = self._validation(gradients), self._sample(state)
                 trainer = Trainer(
-                    self._config.training, state, step, groups, saver, reports, validation, sample, self._watch
+                    self._config.training, state, step, batches, saver, reports, validation, sample, self._watch
                 )
                 return trainer.run(stop), state
             except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
                 raise LostWorkerError(lost_worker_message(str(error.message).splitlines()[0][:200])) from error
+            except tf.errors.OpError as error:
+                raise input_error(error, self._prepared) from error
 
     def _reports(self, stack: contextlib.ExitStack, state: RunState) -> RunReports:
         """To the log and the terminal, closed with the stack; a worker that is not the chief has neither."""
@@ -211,7 +230,7 @@ class _Run:
             average = MovingAverage(variables, training.ema_decay) if training.ema_decay else None
         logger.info("%s parameters on %d replicas of %d workers, %s.", f"{model.count_params():,}",
                     self._strategy.num_replicas_in_sync, self._worker.count, training.precision)  # fmt: skip
-        return RunState(model, adam, average, Counters.start(training.precision), self._stream.start)
+        return RunState(model, adam, average, Counters.start(training.precision), Position()._asdict())
 
     def _new_step(self, state: RunState) -> tuple[BatchGradients, TrainStep]:
         training = self._config.training
@@ -240,29 +259,37 @@ class _Run:
             state.begin_with(path)
             logger.info("Starting from the weights of %s.", path)
 
-    def _groups(self, position: dict) -> BatchGroups:
-        batches = self._stream.batches(position, self._worker.index, self._worker.count)
-        return BatchGroups(batches, self._multiple, position)
-
-    def _preflight(self, step: TrainStep, groups: BatchGroups, state: RunState) -> None:
+    def _batches(self, position: Position) -> DistributedBatches:
         training = self._config.training
-        if state.counters.step >= training.max_steps:
-            return
-        preflight(step, groups.peek(), self._stream.shapes, self._worker.count, self._multiple, training)
+
+        def dataset(context: tf.distribute.InputContext, position: Position) -> tf.data.Dataset:
+            return training_dataset(
+                self._prepared,
+                self._options,
+                training.seed,
+                position=position,
+                replicas=Replicas.of(context, training.accumulation_steps),
+                service=self._service,
+            )
+
+        return DistributedBatches(self._strategy, dataset, position, self._service)
 
     def _validation(self, gradients: BatchGradients) -> Validation | None:
         if "validation" not in self._prepared.splits:
             logger.info("The data has no validation set: no perplexity, no best checkpoint.")
             return None
-        worker = self._worker
-        batches = list(self._stream.validation_batches(worker.index, worker.count))
+        batches = int(validation_dataset(self._prepared, self._options).cardinality())
         if not batches:
             logger.warning(
                 "No pair of the validation set is left, of at most training.max_length = %d tokens: no perplexity, no "
                 "best checkpoint.", self._config.training.max_length,
             )  # fmt: skip
             return None
-        return Validation(self._strategy, gradients, lambda: batches, self._watch)
+
+        def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return validation_dataset(self._prepared, self._options, replicas=Replicas.of(context)).repeat()
+
+        return Validation(self._strategy, gradients, dataset, batches, self._watch)
 
     def _sample(self, state: RunState) -> SampleTranslations | None:
         training = self._config.training

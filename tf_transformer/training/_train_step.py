@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import TrainingConfig
+from tf_transformer.data import Position
 from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._input import DistributedBatches, take_position
 from tf_transformer.training._losses import LossSums
 from tf_transformer.training._optimizer import Adam, MovingAverage
-from tf_transformer.training._strategies import Batch, own_rows
 
 FIRST_LOSS_SCALE = 2.0**15
 LARGEST_LOSS_SCALE = 2.0**24
@@ -105,7 +105,8 @@ class TrainStep:
         schedule: step → learning rate.
         config: clipping, precision, accumulation.
 
-    For XLA a program is traced for each shape of a batch; otherwise one for all of them.
+    The loop over steps runs in the graph, where batches may have any shape. For XLA and TPUs a program is traced for
+    each shape, and the loop runs in Python; so it does with a tf.data service, whose failures it survives.
     """
 
     def __init__(
@@ -122,52 +123,62 @@ class TrainStep:
         self._config = config
         self._replicas = strategy.num_replicas_in_sync
         self._static = config.xla or isinstance(strategy, tf.distribute.TPUStrategy)
-        self._programs: dict[tuple, tf.types.experimental.ConcreteFunction] = {}
+        self._loop = tf.function(self._graph_loop, autograph=False)
+        self._one = tf.function(self._step, autograph=False)
 
-    def __call__(self, batches: list[Batch], counters: Counters, stop: bool = False) -> tuple[Counters, StepReport]:
-        """Trains on batches of one shape, one after another.
+    def __call__(
+        self, batches: DistributedBatches, count: int, counters: Counters, stop: bool = False
+    ) -> tuple[Counters, StepReport]:
+        """Trains on the next `count` batches, one after another.
 
         Args:
-            batches: this worker's rows of the global batches; rows are a multiple of local replicas times parts.
+            batches: of each replica; the rows of a replica are a multiple of the accumulation steps.
+            count: of steps.
             counters: before the first.
             stop: whether this worker was asked to stop; all of them hear of it.
 
         Returns:
             The counters after the last, and the reports (n,) of all steps.
         """
-        stacked = {name: tf.constant(np.stack([batch[name] for batch in batches])) for name in batches[0]}
-        program = self._program(stacked)
-        counters, report = program(stacked, counters.tensors(), tf.constant(float(stop)))
+        arguments = counters.tensors(), tf.constant(float(stop))
+        if self._static or batches.service is not None:
+            counters, report = self._python_loop(batches, count, *arguments)
+        else:
+            counters, report, position = self._loop(batches.iterator, tf.constant(count), *arguments)
+            batches.position = Position(*position.numpy().tolist())
         return Counters(*counters).numbers(), StepReport(*(column.numpy() for column in tf.unstack(report, axis=1)))
 
-    def _program(self, stacked: dict[str, tf.Tensor]):
-        """The traced loop for arrays of these shapes, traced at most once each."""
-        sizes = {name: (None, *x.shape[1:]) if self._static else (None, None, None) for name, x in stacked.items()}
-        key = tuple(sorted(sizes.items()))
-        if key not in self._programs:
-            specs = {name: tf.TensorSpec(size, tf.int32, name=name) for name, size in sizes.items()}
-            counters = Counters(*(tf.TensorSpec([], x.dtype) for x in Counters.start("float32").tensors()))
-            loop = tf.function(self._steps, autograph=False)
-            self._programs[key] = loop.get_concrete_function(specs, counters, tf.TensorSpec([], tf.float32))
-        return self._programs[key]
+    def _python_loop(self, batches: DistributedBatches, count: int, counters: Counters, stop):
+        reports = []
+        for _ in range(count):
+            counters, report = self._one(batches.next(), counters, stop)
+            reports.append(report)
+        return counters, tf.stack(reports)
 
-    def _steps(self, stacked, counters: Counters, stop):
-        count = tf.shape(stacked["labels"])[0]
+    def _graph_loop(self, iterator, count, counters: Counters, stop):
         reports = tf.TensorArray(tf.float32, count, element_shape=[len(StepReport._fields)])
 
-        def one(index, counters, reports):
-            batch = {name: tf.ensure_shape(x[index], x.shape[1:]) for name, x in stacked.items()}
-            results = self._strategy.run(self._replica_step, args=(batch, counters, stop))
-            counters, report = tf.nest.map_structure(lambda x: self._strategy.experimental_local_results(x)[0], results)
-            return index + 1, counters, reports.write(index, tf.stack(report))
+        def one(index, counters, reports, _):
+            batch, position = take_position(self._strategy, iterator.get_next())
+            counters, report = self._step(batch, counters, stop)
+            return index + 1, counters, reports.write(index, report), position
 
-        loop = (tf.constant(0), counters, reports)
-        _, counters, reports = tf.while_loop(lambda index, *_: index < count, one, loop, parallel_iterations=1)
-        return counters, reports.stack()
+        _, counters, reports, position = tf.while_loop(
+            lambda index, *_: index < count,
+            one,
+            (tf.constant(0), counters, reports, tf.zeros([3], tf.int64)),
+            parallel_iterations=1,
+        )
+        return counters, reports.stack(), position
 
-    def _replica_step(self, batch, counters: Counters, stop) -> tuple[Counters, StepReport]:
+    def _step(self, batch, counters: Counters, stop) -> tuple[Counters, tf.Tensor]:
+        """One step on all replicas: the counters after it, and its report as a vector."""
+        results = self._strategy.run(self._replica_step, args=(batch, counters, stop))
+        counters, report = tf.nest.map_structure(lambda x: self._strategy.experimental_local_results(x)[0], results)
+        return counters, tf.stack(report)
+
+    def _replica_step(self, rows, counters: Counters, stop) -> tuple[Counters, StepReport]:
         context = tf.distribute.get_replica_context()
-        rows = own_rows(batch, self._strategy)
         tokens = tf.math.count_nonzero(rows["labels"], dtype=tf.float32)
         tokens, stops = self._sum(context, [tokens, stop])
         step = counters.step + 1

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from tf_transformer.config import TrainingConfig
-from tf_transformer.training._batch_groups import BatchGroups
+from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._process import StopRequest
 from tf_transformer.training._reporting import RunReports
 from tf_transformer.training._run_state import RunSaver, RunState
@@ -32,7 +32,7 @@ class Trainer:
         config: when to do what.
         state: is changed.
         step: the compiled training step.
-        groups: of batches, from the state's position on.
+        batches: from the state's position on.
         saver: of checkpoints.
         reports: to the log and the terminal.
         validation: None where the data has no validation set.
@@ -43,7 +43,7 @@ class Trainer:
     config: TrainingConfig
     state: RunState
     step: TrainStep
-    groups: BatchGroups
+    batches: DistributedBatches
     saver: RunSaver
     reports: RunReports
     validation: Validation | None = None
@@ -80,11 +80,11 @@ class Trainer:
     def _train_group(self, stop: StopRequest) -> bool:
         """Some steps in one call. Returns whether a worker was asked to stop."""
         before = self.state.counters
-        batches = self.groups.take(self._steps_to_next_event(before.step))
+        count = self._steps_to_next_event(before.step)
         begun = time.monotonic()
         with self.watch:
-            self.state.counters, report = self.step(batches, before, stop.requested)
-        self.state.position = self.groups.position
+            self.state.counters, report = self.step(self.batches, count, before, stop.requested)
+        self.state.position = self.batches.position._asdict()
         self.reports.steps(self.state.counters, report, time.monotonic() - begun)
         if self._at(LOG_STEPS) or self.state.counters.step == self.config.max_steps:
             self.reports.flush(self.state.counters)

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -12,7 +12,7 @@ from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import Translator
 from tf_transformer.evaluation import Score, sacrebleu_score
 from tf_transformer.training._gradients import BatchGradients
-from tf_transformer.training._strategies import Batch, local_replicas, own_rows, pad_rows
+from tf_transformer.training._input import take_position
 
 
 class ValidationLoss(NamedTuple):
@@ -30,12 +30,13 @@ class ValidationLoss(NamedTuple):
 
 
 class Validation:
-    """Goes over the validation set and gives its mean loss.
+    """Computes the mean loss over the validation set.
 
     Args:
         strategy: as in training.
-        gradients: what computes the loss of a batch.
-        batches: makes a new iterator over this worker's rows of the validation batches.
+        gradients: computes the loss of a batch.
+        dataset: makes the endlessly repeated validation set of an input pipeline, with one element per replica.
+        batches: of the validation set.
         watch: a context manager for calls that need all workers. Each batch is one: its limit is for a call, and
             however many batches the set has, they are no sign of a lost worker.
     """
@@ -44,28 +45,27 @@ class Validation:
         self,
         strategy: tf.distribute.Strategy,
         gradients: BatchGradients,
-        batches: Callable[[], Iterable[Batch]],
+        dataset: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+        batches: int,
         watch: contextlib.AbstractContextManager | None = None,
     ):
         self._strategy, self._gradients, self._batches = strategy, gradients, batches
+        self._dataset = strategy.distribute_datasets_from_function(dataset)
         self._watch = watch or contextlib.nullcontext()
-        self._sums = tf.function(self._all_sums, reduce_retracing=True, autograph=False)
+        self._sums = tf.function(self._all_sums, autograph=False)
 
     def __call__(self) -> ValidationLoss:
         totals = [0.0, 0.0, 0.0]
-        for batch in self._batches():
-            batch = pad_rows(batch, local_replicas(self._strategy))
+        iterator = iter(self._dataset)
+        for _ in range(self._batches):
             with self._watch:
-                sums = self._sums({name: tf.constant(array) for name, array in batch.items()})
-                totals = [total + float(value) for total, value in zip(totals, sums)]
+                totals = [total + float(value) for total, value in zip(totals, self._sums(iterator))]
         loss, likelihood, tokens = totals
         return ValidationLoss(loss / max(tokens, 1.0), likelihood / max(tokens, 1.0), int(tokens))
 
-    def _all_sums(self, batch):
-        def replica_sums(batch):
-            return self._gradients.sums(own_rows(batch, self._strategy))
-
-        per_replica = self._strategy.run(replica_sums, args=(batch,))
+    def _all_sums(self, iterator):
+        batch, _ = take_position(self._strategy, iterator.get_next())
+        per_replica = self._strategy.run(self._gradients.sums, args=(batch,))
         return [self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None) for value in per_replica]
 
 

@@ -1,6 +1,7 @@
 """What `dataset.json` says: where a dataset came from, what it holds, and what made it."""
 
 import datetime
+import hashlib
 import json
 import os
 import pathlib
@@ -32,6 +33,7 @@ def describe(
         "target_language": corpus.target_language,
         "corpus": {"spec": corpus.spec, "identity": corpus.identity},
         "inputs": inputs,
+        "fingerprint": fingerprint(inputs),
         "tokenizer": {
             "shared": tokenizers.shared,
             "source_vocab_size": tokenizers.source.vocab_size,
@@ -44,6 +46,11 @@ def describe(
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": versions_of(*_PACKAGES),
     }
+
+
+def fingerprint(inputs: Mapping[str, object]) -> str:
+    """A short name of a dataset: its records carry it, so that those of another dataset are noticed."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def write_info(directory: pathlib.Path, info: Mapping) -> None:

@@ -15,7 +15,7 @@ from multiprocessing import get_context, parent_process
 
 import numpy as np
 
-from tf_transformer.data._records import frame_pairs, id_type
+from tf_transformer.data._pair_ids import PairIds, id_type
 from tf_transformer.data.corpora import Pair
 from tf_transformer.data.preparation._spool import Chunk
 from tf_transformer.text import Subwords
@@ -26,16 +26,18 @@ _MIN_PARALLEL_CHUNKS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """A chunk as ids: its records, their lengths [n, 2], the pairs held out, and how many were dropped.
+    """A chunk as ids: its pairs sorted by shard, the pairs held out, and how many were dropped.
 
     Attributes:
+        ids: of the pairs that are kept.
+        shard_counts: pairs of each shard, [shards].
         pairs: of the chunk.
         too_long: with a side of too many tokens.
         empty: with a side of none, because all its characters were spaces of some kind.
     """
 
-    records: bytes
-    lengths: np.ndarray
+    ids: PairIds
+    shard_counts: np.ndarray
     pairs: int
     too_long: int
     empty: int
@@ -50,12 +52,16 @@ class Encoder:
         source, target: the vocabularies.
         max_length: pairs with a longer side, in tokens with EOS, are dropped and counted.
         held_out: numbers of pairs that are not encoded but handed back as text.
+        shards: to which pairs are dealt at random, so that each shard is a fair sample of the corpus.
+        seed: of that.
     """
 
     source: Subwords
     target: Subwords
     max_length: int
     held_out: frozenset[int] = frozenset()
+    shards: int = 1
+    seed: int = 0
 
     @property
     def dtype(self) -> np.dtype:
@@ -71,10 +77,12 @@ class Encoder:
         ends = self.source.add_eos, self.target.add_eos
         said = [p for p in zip(source_ids, target_ids) if len(p[0]) > ends[0] and len(p[1]) > ends[1]]
         pairs = [p for p in said if max(len(p[0]), len(p[1])) <= self.max_length]
-        source_ids, target_ids = [p[0] for p in pairs], [p[1] for p in pairs]
-        lengths = np.array([(len(s), len(t)) for s, t in pairs], np.int32).reshape(-1, 2)
-        records = frame_pairs(source_ids, target_ids, self.dtype)
-        return Encoded(records, lengths, chunk.pairs, len(said) - len(pairs), len(sources) - len(said), held_out)
+        shard_of = np.random.default_rng([self.seed, chunk.first]).integers(self.shards, size=len(pairs))
+        by_shard = [pairs[i] for i in np.argsort(shard_of, kind="stable")]
+        ids = PairIds.of([p[0] for p in by_shard], [p[1] for p in by_shard], self.dtype)
+        shard_counts = np.bincount(shard_of, minlength=self.shards)
+        dropped = len(said) - len(pairs), len(sources) - len(said)
+        return Encoded(ids, shard_counts, chunk.pairs, *dropped, held_out)
 
 
 def encode_chunks(encoder: Encoder, chunks: list[Chunk], workers: int) -> Iterator[Encoded]:

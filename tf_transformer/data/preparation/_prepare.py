@@ -10,14 +10,14 @@ import numpy as np
 
 from tf_transformer._files import staged_directory
 from tf_transformer._progress import Progress
+from tf_transformer.data._pair_ids import PairIds
 from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError, read_info, text_name
-from tf_transformer.data._records import lengths_path
 from tf_transformer.data.corpora import Corpus, Pair
 from tf_transformer.data.preparation._cleaning import CleaningReport, held_out_cleaner, training_cleaner
-from tf_transformer.data.preparation._dataset_info import describe, differences, file_facts, write_info
+from tf_transformer.data.preparation._dataset_info import describe, differences, file_facts, fingerprint, write_info
 from tf_transformer.data.preparation._encoding import Encoder
 from tf_transformer.data.preparation._spool import Spool
-from tf_transformer.data.preparation._training_split import write_training_split
+from tf_transformer.data.preparation._split_records import MAX_SHARDS, SplitWriter, write_training_split
 from tf_transformer.text import Subsample, Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class PrepareOptions:
         drop_duplicates: whether repeated training pairs are dropped.
         vocabulary_pairs: how many training pairs, chosen by `seed`, the vocabulary is trained on at most.
         held_out_pairs: how many training pairs become the validation set, if the corpus has none (at most 5 %).
-        shard_pairs: of a shard, about.
+        shard_pairs: of a shard, about; more where there would be more than 128 shards.
         seed: of every choice made here.
     """
 
@@ -50,7 +50,7 @@ class PrepareOptions:
     drop_duplicates: bool = True
     vocabulary_pairs: int = 500_000
     held_out_pairs: int = 2000
-    shard_pairs: int = 262_144
+    shard_pairs: int = 32_768
     seed: int = 1
 
     def __post_init__(self):
@@ -89,7 +89,8 @@ def prepare(
         logger.info("%s is prepared from the same inputs already: nothing to do", output)
         return PreparedDataset(output)
     with staged_directory(output) as directory:
-        splits, tokenizers, trained_on = _write(directory, corpus, options, tokenizers, workers or os.cpu_count() or 1)
+        workers = workers or os.cpu_count() or 1
+        splits, tokenizers, trained_on = _write(directory, corpus, options, tokenizers, workers, fingerprint(inputs))
         write_info(directory, describe(corpus, inputs, tokenizers, trained_on, splits, command))
     return PreparedDataset(output)
 
@@ -138,13 +139,13 @@ def _is_done(output: pathlib.Path, inputs: dict, overwrite: bool) -> bool:
 
 def _is_complete(output: pathlib.Path, info: dict) -> bool:
     sizes = {}
-    for shard in info["splits"]["train"]["shards"]:
-        sizes |= {shard["file"]: shard["bytes"], lengths_path(output / shard["file"]).name: shard["lengths"]["bytes"]}
     for split in info["splits"].values():
+        sizes |= {shard["file"]: shard["bytes"] for shard in split.get("shards", ())}
         sizes |= {name: facts["bytes"] for name, facts in split.get("files", {}).items()}
     broken = [name for name, size in sizes.items() if not _has_size(output / name, size)]
     try:
-        _ = PreparedDataset(output).tokenizers
+        prepared = PreparedDataset(output)
+        _ = prepared.tokenizers, prepared.length_counts()
     except ValueError as error:
         broken.append(str(error))
     if broken:
@@ -157,7 +158,12 @@ def _has_size(path: pathlib.Path, size: int) -> bool:
 
 
 def _write(
-    directory: pathlib.Path, corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair | None, workers: int
+    directory: pathlib.Path,
+    corpus: Corpus,
+    options: PrepareOptions,
+    tokenizers: TokenizerPair | None,
+    workers: int,
+    dataset: str,
 ) -> tuple[dict, TokenizerPair, int]:
     """Writes all but `dataset.json`; returns the facts of the splits, the tokenizers and what they learned from."""
     spool = Spool(directory / "train.spool")
@@ -167,15 +173,33 @@ def _write(
     tokenizers = tokenizers or TokenizerPair.of(_train(texts, corpus, options))
     save_tokenizers(tokenizers, directory)
     held_out = _choose_held_out(corpus, spool.pairs, options)
-    encoder = Encoder(tokenizers.source.subwords, tokenizers.target.subwords, options.max_length, held_out)
-    train = write_training_split(directory, spool, encoder, workers, options.shard_pairs)
+    encoder = Encoder(
+        tokenizers.source.subwords,
+        tokenizers.target.subwords,
+        options.max_length,
+        held_out,
+        shards=min(MAX_SHARDS, -(-spool.pairs // options.shard_pairs)),
+        seed=options.seed,
+    )
+    train = write_training_split(directory, spool, encoder, workers, dataset)
     (directory / "train.spool").unlink()
     report.dropped["too_many_tokens"] += train.too_long
     report.dropped["empty"] += train.empty
     report.kept -= train.too_long + train.empty + len(train.held_out)
-    facts = {**train.facts(), "id_type": encoder.dtype.str, "cleaning": report.to_dict()}
-    splits = {"train": facts, **_write_texts(directory, corpus, train.held_out)}
+    texts_written = _write_texts(directory, corpus, train.held_out)
+    if "validation" in texts_written:
+        texts_written["validation"] |= _write_validation_records(directory, encoder, dataset)
+    splits = {"train": {**train.facts, "cleaning": report.to_dict()}, **texts_written}
     return splits, tokenizers, len(texts)
+
+
+def _write_validation_records(directory: pathlib.Path, encoder: Encoder, dataset: str) -> dict[str, object]:
+    """The validation set as ids, in the order of its lines, and its facts."""
+    sides = ((directory / text_name("validation", side)).read_bytes().split(b"\n")[:-1] for side in ("source", "target"))
+    sources, targets = (side.encode_batch(lines) for side, lines in zip((encoder.source, encoder.target), sides))
+    writer = SplitWriter(directory, "validation", 1, dataset)
+    writer.write(PairIds.of(sources, targets, encoder.dtype), np.array([len(sources)]))
+    return writer.close() | {"id_type": encoder.dtype.str}
 
 
 def _clean_training(corpus: Corpus, options: PrepareOptions, spool: Spool, sample: Subsample) -> CleaningReport:

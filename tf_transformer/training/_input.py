@@ -1,0 +1,99 @@
+"""The distributed input of training: batches for every replica of this worker, from a position on."""
+
+import logging
+import re
+import time
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from tf_transformer.data import DataServiceError, Position, PreparedDataset, RecordError
+
+logger = logging.getLogger(__name__)
+
+SERVICE_SECONDS = 600.0
+"""How long a tf.data service may fail to give the next batch before the run ends."""
+_PAUSE = 1.0
+_INPUT_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
+
+
+class DistributedBatches:
+    """Batches of a dataset under a strategy, and the position after those that were taken.
+
+    Args:
+        strategy: the `tf.distribute.Strategy`.
+        dataset: makes the dataset of an input pipeline, with one element per replica, from a position on. Elements
+            carry the `position` after them.
+        position: of the first batch.
+        service: address of the tf.data service that the dataset reads from, or None. If it loses a worker, the dataset
+            is made again from the last position.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        dataset: Callable[[tf.distribute.InputContext, Position], tf.data.Dataset],
+        position: Position = Position(),
+        service: str | None = None,
+    ):
+        self._strategy, self._dataset, self.service = strategy, dataset, service
+        self.position = position
+        self.iterator = self._open()
+
+    def _open(self):
+        position = self.position
+        return iter(self._strategy.distribute_datasets_from_function(lambda context: self._dataset(context, position)))
+
+    def next(self):
+        """The next batch, with the values of each replica of this worker."""
+        until = time.monotonic() + SERVICE_SECONDS
+        while True:
+            try:
+                batch, position = take_position(self._strategy, self.iterator.get_next())
+                self.position = Position(*position.numpy().tolist())
+                return batch
+            except tf.errors.OpError as error:
+                if self.service is None:
+                    raise
+                self._recover(error, until)
+
+    def _recover(self, error: Exception, until: float) -> None:
+        """Opens the dataset again, until the time is up; a service that was restarted takes a moment."""
+        logger.warning("%s Reading again from %s.", _first_line(error), tuple(self.position))
+        while True:
+            try:
+                time.sleep(_PAUSE)
+                self.iterator = self._open()
+                return
+            except (DataServiceError, tf.errors.OpError) as again:
+                error = again
+            if time.monotonic() > until:
+                raise DataServiceError(
+                    f"Expected the next batch from the tf.data service at {self.service} within {SERVICE_SECONDS:.0f} "
+                    f"s. Received: {_first_line(error)} Start the service again, or train without --data-service. "
+                    "The same command resumes from the last checkpoint."
+                ) from error
+
+
+def take_position(strategy: tf.distribute.Strategy, batch: dict) -> tuple[dict, tf.Tensor]:
+    """A batch without its position, and the position, which is the same on all replicas."""
+    position = strategy.experimental_local_results(batch["position"])[0]
+    return {name: value for name, value in batch.items() if name != "position"}, position
+
+
+def input_error(error: tf.errors.OpError, prepared: PreparedDataset) -> Exception:
+    """What to raise for an error of a step: a RecordError that names the file if the input is the cause."""
+    if not isinstance(error, _INPUT_ERRORS):
+        return error
+    try:
+        prepared.verify()
+    except RecordError as damage:
+        return damage
+    found = re.search(r"assertion failed: \[(.*?)\]", error.message, flags=re.DOTALL)
+    return RecordError(f"{found[1]}; prepare the directory again with --overwrite.") if found else error
+
+
+def _first_line(error: Exception) -> str:
+    text = str(getattr(error, "message", error))
+    found = re.search(r"assertion failed: \[(.*?)\]", text, flags=re.DOTALL)
+    return found[1] if found else text.splitlines()[0][:300]
