@@ -1,84 +1,104 @@
-"""Shards of records: what is written comes back at random, TensorFlow reads it too, and damage is named."""
+"""Shards of records: what is written comes back in the graph, and damage is named."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.data._assembly import Selection, ShardedExamples
-from tf_transformer.data._records import RecordError, Shard, ShardWriter, frame_pairs, id_type, lengths_path
+from tf_transformer.data._pair_ids import PairIds, id_type
+from tf_transformer.data._records import BLOCK_PAIRS, ShardReader, ShardWriter
 
 SOURCES = [[5, 6, 7, 3], [3], [9, 3], [40_000, 3]]
 TARGETS = [[8, 3], [3], [11, 12, 13, 14, 3], [65_535, 3]]
-LENGTHS = np.array([[4, 2], [1, 1], [2, 5], [2, 2]])
 
 
-def write(directory, name="train-00000", dtype="<u2"):
-    writer = ShardWriter(directory, name)
-    writer.write(frame_pairs(SOURCES[:3], TARGETS[:3], np.dtype(dtype)), LENGTHS[:3])
-    writer.write(frame_pairs(SOURCES[3:], TARGETS[3:], np.dtype(dtype)), LENGTHS[3:])
+def write(directory, name="a", dtype="<u2", origin=None):
+    writer = ShardWriter(directory / name, origin or f"toy/{name}")
+    for pairs in PairIds.of(SOURCES, TARGETS, np.dtype(dtype)).split([3, 0, 1]):
+        writer.write(pairs)
     writer.close()
+    assert (writer.pairs, writer.records) == (4, 1)
     return writer.path
 
 
+def reader(*paths, dtype="<u2", pairs=4, vocab_sizes=(65_536, 65_536)):
+    return ShardReader(paths, [pairs] * len(paths), [f"toy/{path.name}" for path in paths], dtype, vocab_sizes)
+
+
+def read(shards, *numbers):
+    """The pairs as lists."""
+    pairs = tf.function(shards.read)(tf.constant(numbers, tf.int64))
+    ragged = [tf.RaggedTensor.from_row_splits(pairs[i], pairs[i + 1]).to_list() for i in (0, 2)]
+    return list(zip(*ragged))
+
+
 @pytest.mark.parametrize("dtype", ["<u2", "<i4"])
-def test_pairs_come_back_in_any_order(tmp_path, dtype):
-    shard = Shard(write(tmp_path, dtype=dtype), np.dtype(dtype))
-    for index in (2, 0, 3, 1):
-        source, target = shard[index]
-        assert (source.tolist(), target.tolist()) == (SOURCES[index], TARGETS[index])
+def test_pairs_come_back(tmp_path, dtype):
+    assert read(reader(write(tmp_path, dtype=dtype), dtype=dtype), 0) == list(zip(SOURCES, TARGETS))
 
 
-def test_tensorflow_reads_the_same_records(tmp_path):
-    records = tf.data.TFRecordDataset(str(write(tmp_path)))
-    ids = [tf.io.decode_raw(record, tf.uint16).numpy().tolist() for record in records]
-    assert ids == [source + target for source, target in zip(SOURCES, TARGETS)]
+def test_shards_are_read_by_number(tmp_path):
+    shards = reader(*(write(tmp_path, name) for name in "abc"))
+    assert read(shards, 2, 0) == list(zip(SOURCES, TARGETS)) * 2
+
+
+def test_lengths_follow_from_the_splits(tmp_path):
+    source, target = reader(write(tmp_path)).read(tf.constant([0], tf.int64)).lengths()
+    assert (source.numpy().tolist(), target.numpy().tolist()) == ([4, 1, 2, 2], [2, 1, 5, 2])
+
+
+def test_a_record_holds_many_pairs(tmp_path):
+    writer = ShardWriter(tmp_path / "many", "toy/many")
+    for _ in range(3 * BLOCK_PAIRS // 4):
+        writer.write(PairIds.of(SOURCES, TARGETS, np.dtype("<u2")))
+    writer.close()
+    assert (writer.pairs, writer.records) == (3 * BLOCK_PAIRS, 3)
+    assert read(reader(writer.path, pairs=writer.pairs), 0) == list(zip(SOURCES, TARGETS)) * (writer.pairs // 4)
 
 
 def test_the_smallest_type_is_used():
     assert id_type(65_536) == np.uint16 and id_type(65_537) == np.int32
 
 
-def test_shards_and_selections_are_numbered_through(tmp_path):
-    shards = [Shard(write(tmp_path, name), "<u2") for name in ("a", "b")]
-    examples = ShardedExamples(shards)
-    assert len(examples) == 8 and examples.lengths.tolist() == LENGTHS.tolist() * 2
-    assert [examples[i][1].tolist() for i in range(8)] == TARGETS * 2
-    chosen = Selection(examples, np.array([6, 1]))
-    assert chosen.lengths.tolist() == [[2, 5], [1, 1]] and chosen[0][0].tolist() == SOURCES[2]
-
-
-@pytest.mark.parametrize("place", [0, 9, 13, 22])
-def test_a_flipped_bit_names_file_and_record(tmp_path, place):
+def test_a_flipped_bit_or_a_truncated_file_is_an_error(tmp_path):
     path = write(tmp_path)
-    second = 16 + 2 * 6
-    data = bytearray(path.read_bytes())
-    data[second + place % 20] ^= 4
-    path.write_bytes(data)
-    shard = Shard(path, "<u2")
-    assert shard[0][0].tolist() == SOURCES[0]
-    with pytest.raises(RecordError, match=r"train-00000\.tfrecord: record 1 \(at byte 28\) is damaged"):
-        shard[1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40] + bytes([whole[40] ^ 4]) + whole[41:])
+    with pytest.raises(tf.errors.DataLossError):
+        read(reader(path), 0)
+    path.write_bytes(whole[:-3])
+    with pytest.raises(tf.errors.DataLossError):
+        read(reader(path), 0)
 
 
-def test_a_cut_shard_is_named(tmp_path):
-    path = write(tmp_path)
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(RecordError, match=r"train-00000\.tfrecord: expected \d+ bytes"):
-        Shard(path, "<u2")
-
-
-def test_missing_files_are_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     path = write(tmp_path)
     path.unlink()
-    with pytest.raises(RecordError, match=r"train-00000\.tfrecord"):
-        Shard(path, "<u2")
-    lengths_path(path).write_bytes(b"junk")
-    with pytest.raises(RecordError, match=r"train-00000\.lengths\.npy"):
-        Shard(path, "<u2")
+    with pytest.raises(tf.errors.NotFoundError, match=str(path)):
+        read(reader(path), 0)
 
 
-def test_lengths_of_another_form_are_rejected(tmp_path):
+def test_records_of_another_dataset_are_named(tmp_path):
+    first, second = write(tmp_path, "a"), write(tmp_path, "b", origin="other/b")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"{second}: expected records .* Received: other/b"):
+        read(reader(first, second), 0, 1)
+
+
+def test_a_shard_with_other_pairs_is_named(tmp_path):
     path = write(tmp_path)
-    np.save(lengths_path(path), np.array([[1, 0]], np.int32))
-    with pytest.raises(RecordError, match="int32 lengths"):
-        Shard(path, "<u2")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"{path}: expected as many pairs .* Received: 4"):
+        read(reader(path, pairs=5), 0)
+
+
+@pytest.mark.parametrize(("sizes", "side"), [((40_000, 65_536), "source"), ((65_536, 65_535), "target")])
+def test_ids_outside_the_vocabulary_are_named(tmp_path, sizes, side):
+    path = write(tmp_path)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"{path}: expected {side} ids from 0 to {min(sizes) - 1}"):
+        read(reader(path, vocab_sizes=sizes), 0)
+
+
+def test_negative_ids_are_named(tmp_path):
+    writer = ShardWriter(tmp_path / "negative", "toy/negative")
+    writer.write(PairIds.of([[5, -7, 3]], [[9, 3]], np.dtype("<i4")))
+    writer.close()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected source ids from 0 to 65535. Received: -7"):
+        read(reader(writer.path, dtype="<i4", pairs=1), 0)
