@@ -45,6 +45,7 @@ class BatchGradients:
         parts: batches are computed in this many parts of their rows, one after another (gradient accumulation).
         xla: whether a part is compiled.
         r_drop: the weight of R-Drop's divergence; 0: one pass per batch.
+        variables: those to compute gradients of, by name; None: all.
     """
 
     def __init__(
@@ -55,10 +56,13 @@ class BatchGradients:
         parts: int = 1,
         xla: bool = False,
         r_drop: float = 0.0,
+        variables: dict[str, keras.Variable] | None = None,
     ):
         self._model = model
-        self._variables = named_variables(model)
-        self._table = f"{model.output_embedding.name}/table"
+        everything = named_variables(model)
+        self._variables = everything if variables is None else variables
+        self._table_name = f"{model.output_embedding.name}/table"
+        self._table = everything[self._table_name]
         self._smoothing = label_smoothing
         self._seeds = DropoutSeeds(model, seed)
         self._parts = parts
@@ -93,7 +97,7 @@ class BatchGradients:
         hidden = self._hidden(batch, training=False)
         bias = self._model.output_bias
         bias = None if bias is None else tf.convert_to_tensor(bias)
-        table = tf.convert_to_tensor(self._variables[self._table])
+        table = tf.convert_to_tensor(self._table)
         return projected_sums(hidden, table, batch["labels"], bias, self._smoothing)
 
     def _of_part(self, batch, scale, step, part) -> tuple[LossSums, Gradients]:
@@ -103,7 +107,7 @@ class BatchGradients:
         bias = self._model.output_bias
         result = projected_loss(
             hidden,
-            tf.convert_to_tensor(sources[self._table]),
+            tf.convert_to_tensor(self._table),
             batch["labels"],
             scale,
             None if bias is None else tf.convert_to_tensor(bias),
@@ -111,7 +115,7 @@ class BatchGradients:
             r_drop=self._r_drop,
         )
         gradients = tape.gradient(hidden, sources, output_gradients=result.hidden_gradient)
-        direct = {self._table: result.table_gradient}
+        direct = {self._table_name: result.table_gradient}
         if bias is not None:
             direct["output_bias"] = result.bias_gradient
         return result.sums, {name: _total(gradients[name], direct.get(name)) for name in gradients}

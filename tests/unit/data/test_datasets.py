@@ -54,7 +54,7 @@ def test_every_pair_appears_exactly_once_per_epoch_with_its_own_ids(prepared, ba
     batches = arrays(training_dataset(prepared, options(batching), epochs=2))
     for epoch in (0, 1):
         # The position of an epoch's last batch is the beginning of the next.
-        own = [b for b in batches if b["position"][0] == epoch and b["position"].any() or tuple(b["position"]) == (epoch + 1, 0, 0)]
+        own = [b for b in batches if (b["position"][0] == epoch and b["position"].any()) or tuple(b["position"]) == (epoch + 1, 0, 0)]
         own = [b for b in own if tuple(b["position"]) != (epoch, 0, 0)]
         assert collections.Counter(numbers(own)) == collections.Counter(range(COUNT))
         for batch in own:
