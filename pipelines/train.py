@@ -24,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--preset", help="the configuration to begin with (default: that of WORKDIR, or `base` in a new one)"
     )
     parser.add_argument(
+        "--init-from", metavar="DIR",
+        help="start a new run from the weights of this work directory or checkpoint (fine-tuning); the data must be "
+        "prepared with its tokenizer (`prepare --tokenizer DIR`)",
+    )  # fmt: skip
+    parser.add_argument(
         "--set", dest="settings", action="append", default=[], metavar="SECTION.FIELD=VALUE",
         help="change a field of the configuration, such as training.max_steps=60; repeatable",
     )  # fmt: skip
@@ -60,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
             args.replicas,
             worker_timeout=args.worker_timeout,
             data_service=args.data_service,
+            init_from=args.init_from,
         )
     except LostWorkerError as error:
         print(f"tf-transformer train: {error}", file=sys.stderr)
@@ -71,10 +77,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _config(args: argparse.Namespace):
     from tf_transformer.presets import get_preset
+    from tf_transformer.training import config_of
     from tf_transformer.workdir import CONFIG, Workdir
 
     exists = (pathlib.Path(args.workdir) / CONFIG).is_file()
-    config = Workdir(args.workdir).config if exists and args.preset is None else get_preset(args.preset or "base")
+    if exists and args.preset is None:
+        config = Workdir(args.workdir).config
+    elif args.init_from:
+        config = config_of(args.init_from, get_preset(args.preset) if args.preset else None)
+    else:
+        config = get_preset(args.preset or "base")
     settings = list(args.settings)
     if args.precision:
         settings.append(f"training.precision={args.precision}")

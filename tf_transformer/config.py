@@ -104,12 +104,24 @@ class TrainingConfig(TypedFields):
     max_length: int = 256
     """Pairs with a longer side, in tokens, are left out of training."""
     max_steps: int = 100_000
+    schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = "noam"
+    """noam: the paper's. The others rise to `learning_rate`; the cosine falls to zero at `max_steps`."""
     warmup_steps: int = 4000
     learning_rate_scale: float = 1.0
+    """Of the noam schedule."""
+    learning_rate: float = 5e-4
+    """The peak of the other schedules."""
+    optimizer: Literal["adam", "adamw"] = "adam"
+    weight_decay: float = 0.01
+    """Of adamw (arXiv 1711.05101)."""
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
     label_smoothing: float = 0.1
+    r_drop: float = 0.0
+    """Weight of the divergence between two dropout passes (R-Drop, arXiv 2106.14448); 0: one pass per batch."""
+    freeze: str = ""
+    """Parts that keep their weights, separated by commas: encoder, decoder, embeddings."""
     gradient_clip_norm: float | None = None
     ema_decay: float | None = None
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
@@ -143,8 +155,17 @@ class TrainingConfig(TypedFields):
             self.require(field, getattr(self, field) is None or getattr(self, field) > 0, "None or above 0")
         for field in ("beta1", "beta2", "label_smoothing"):
             self.require(field, 0.0 <= getattr(self, field) < 1.0, "at least 0 and below 1")
-        for field in ("epsilon", "learning_rate_scale"):
+        for field in ("epsilon", "learning_rate_scale", "learning_rate"):
             self.require(field, getattr(self, field) > 0, "above 0")
+        for field in ("r_drop", "weight_decay"):
+            self.require(field, getattr(self, field) >= 0, "at least 0")
+        parts = {part.strip() for part in self.freeze.split(",") if part.strip()}
+        self.require("freeze", parts < {"encoder", "decoder", "embeddings"}, "a part of 'encoder,decoder,embeddings'")
+        self.require(
+            "schedule",
+            self.schedule != "cosine" or self.max_steps > self.warmup_steps,
+            f"other than 'cosine' where max_steps ({self.max_steps}) is not above warmup_steps ({self.warmup_steps})",
+        )
         self.require("ema_decay", self.ema_decay is None or 0 < self.ema_decay < 1, "None or between 0 and 1")
         self.require("seed", 0 <= self.seed < 2**31, "at least 0 and below 2^31")
 

@@ -1,4 +1,5 @@
 from ._averaging import average_last as average_last
+from ._fine_tuning import config_of as config_of
 from ._gradients import BatchGradients as BatchGradients
 from ._losses import LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy
 from ._optimizer import Adam as Adam
@@ -12,6 +13,7 @@ from ._run import with_vocabulary as with_vocabulary
 from ._run_state import check_config as check_config
 from ._run_state import check_dataset as check_dataset
 from ._schedules import NoamSchedule as NoamSchedule
+from ._schedules import WarmupSchedule as WarmupSchedule
 from ._strategies import STRATEGIES as STRATEGIES
 from ._strategies import make_strategy as make_strategy
 from ._train_step import Counters as Counters
@@ -28,9 +30,11 @@ __all__ = [
     "NoamSchedule",
     "TrainStep",
     "TrainingResult",
+    "WarmupSchedule",
     "average_last",
     "check_config",
     "check_dataset",
+    "config_of",
     "make_strategy",
     "projected_loss",
     "read_log",

@@ -44,15 +44,29 @@ class BatchGradients:
         seed: of dropout.
         parts: batches are computed in this many parts of their rows, one after another (gradient accumulation).
         xla: whether a part is compiled.
+        r_drop: the weight of R-Drop's divergence; 0: one pass per batch.
+        variables: those to compute gradients of, by name; None: all.
     """
 
-    def __init__(self, model: keras.Model, label_smoothing: float, seed: int, parts: int = 1, xla: bool = False):
+    def __init__(
+        self,
+        model: keras.Model,
+        label_smoothing: float,
+        seed: int,
+        parts: int = 1,
+        xla: bool = False,
+        r_drop: float = 0.0,
+        variables: dict[str, keras.Variable] | None = None,
+    ):
         self._model = model
-        self._variables = named_variables(model)
-        self._table = f"{model.output_embedding.name}/table"
+        everything = named_variables(model)
+        self._variables = everything if variables is None else variables
+        self._table_name = f"{model.output_embedding.name}/table"
+        self._table = everything[self._table_name]
         self._smoothing = label_smoothing
         self._seeds = DropoutSeeds(model, seed)
         self._parts = parts
+        self._r_drop = r_drop
         self._part = tf.function(self._of_part, jit_compile=True, autograph=False) if xla else self._of_part
 
     def __call__(self, batch: dict[str, tf.Tensor], scale, step, first_part) -> tuple[LossSums, Gradients]:
@@ -83,24 +97,25 @@ class BatchGradients:
         hidden = self._hidden(batch, training=False)
         bias = self._model.output_bias
         bias = None if bias is None else tf.convert_to_tensor(bias)
-        table = tf.convert_to_tensor(self._variables[self._table])
+        table = tf.convert_to_tensor(self._table)
         return projected_sums(hidden, table, batch["labels"], bias, self._smoothing)
 
     def _of_part(self, batch, scale, step, part) -> tuple[LossSums, Gradients]:
         sources = {name: variable.value for name, variable in self._variables.items()}
         with tf.GradientTape() as tape, self._seeds.scope(step, part):
-            hidden = self._hidden(batch, training=True)
+            hidden = self._hidden(_doubled(batch) if self._r_drop else batch, training=True)
         bias = self._model.output_bias
         result = projected_loss(
             hidden,
-            tf.convert_to_tensor(sources[self._table]),
+            tf.convert_to_tensor(self._table),
             batch["labels"],
             scale,
             None if bias is None else tf.convert_to_tensor(bias),
             self._smoothing,
+            r_drop=self._r_drop,
         )
         gradients = tape.gradient(hidden, sources, output_gradients=result.hidden_gradient)
-        direct = {self._table: result.table_gradient}
+        direct = {self._table_name: result.table_gradient}
         if bias is not None:
             direct["output_bias"] = result.bias_gradient
         return result.sums, {name: _total(gradients[name], direct.get(name)) for name in gradients}
@@ -124,6 +139,11 @@ class BatchGradients:
     def _zeros(self) -> tuple[LossSums, Gradients]:
         gradients = {name: tf.zeros(variable.shape) for name, variable in self._variables.items()}
         return LossSums(*[tf.constant(0.0)] * 3), gradients
+
+
+def _doubled(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The rows of a batch twice: dropout is drawn for each row, so the two copies are two passes."""
+    return {name: tf.concat([x, x], axis=0) for name, x in batch.items()}
 
 
 def _total(gradient, direct):

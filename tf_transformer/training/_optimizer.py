@@ -1,4 +1,4 @@
-"""Adam (section 5.3) in one fused operation per weight, and an optional moving average of the weights."""
+"""Adam (section 5.3) in one fused operation per weight, the weights it trains, and their moving average."""
 
 import contextlib
 
@@ -16,10 +16,19 @@ class Adam:
     Args:
         variables: Keras variables by name. Make it in the strategy's scope: the moments are replicated like them.
         beta1, beta2, epsilon: as in the paper.
+        weight_decay: of AdamW (Loshchilov and Hutter 2019), decoupled from the gradient and multiplied by the learning
+            rate; biases and layer normalisation are exempt. 0: Adam.
     """
 
-    def __init__(self, variables: dict[str, keras.Variable], beta1: float, beta2: float, epsilon: float):
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+    def __init__(
+        self,
+        variables: dict[str, keras.Variable],
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        weight_decay: float = 0.0,
+    ):
+        self.beta1, self.beta2, self.epsilon, self.weight_decay = beta1, beta2, epsilon, weight_decay
         self.variables = variables
         self.first = {name: _zeros_like(variable) for name, variable in variables.items()}
         self.second = {name: _zeros_like(variable) for name, variable in variables.items()}
@@ -40,6 +49,9 @@ class Adam:
         """
         count = tf.cast(update, tf.float32)
         for name, variable in self.variables.items():
+            if self.weight_decay and len(variable.shape) > 1:
+                decay = learning_rate * self.weight_decay * tf.cast(variable.value, tf.float32)
+                tf.raw_ops.AssignSubVariableOp(resource=variable.value.handle, value=decay)
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.value.handle,
                 m=self.first[name].handle,
@@ -52,6 +64,25 @@ class Adam:
                 epsilon=self.epsilon,
                 grad=gradients[name],
             )
+
+
+FREEZABLE = {
+    "encoder": ("encoder/",),
+    "decoder": ("decoder/",),
+    "embeddings": ("source_embedding/", "target_embedding/", "output_embedding/", "output_bias"),
+}
+"""Parts of the model that training may leave unchanged, and how the names of their weights begin."""
+
+
+def trained_variables(variables: dict[str, keras.Variable], freeze: str) -> dict[str, keras.Variable]:
+    """The variables that an update changes.
+
+    Args:
+        variables: of the model, by name.
+        freeze: parts to leave unchanged, such as "encoder,embeddings"; "" for none.
+    """
+    frozen = tuple(prefix for part in freeze.split(",") if part for prefix in FREEZABLE[part.strip()])
+    return {name: variable for name, variable in variables.items() if not name.startswith(frozen or ("\0",))}
 
 
 def _zeros_like(variable: keras.Variable) -> tf.Variable:

@@ -3,6 +3,10 @@
 The logits of a batch of 25,000 tokens and 37,000 words are 3.7 GB. Here they exist for a chunk of tokens at a time,
 and once: the chunk's loss and the gradients of what the logits were made from are computed together, so nothing of
 that size waits for the backward pass, and nothing is computed twice.
+
+R-Drop (Liang et al. 2021, arXiv 2106.14448) sends each batch through the model twice, with different dropout, and adds
+the symmetric Kullback-Leibler divergence of the two distributions of each token. Both passes of a token are in the same
+chunk, so the divergence needs no logits beyond it.
 """
 
 from typing import NamedTuple
@@ -27,28 +31,34 @@ class ProjectedLoss(NamedTuple):
 
 
 def projected_loss(
-    hidden, table, labels, scale, bias=None, label_smoothing=0.0, ignore_id=0, chunk_tokens=CHUNK_TOKENS
+    hidden, table, labels, scale, bias=None, label_smoothing=0.0, ignore_id=0, chunk_tokens=CHUNK_TOKENS, r_drop=0.0
 ) -> ProjectedLoss:
     """Loss of the logits hidden · table^T + bias, and its gradients.
 
     Args:
-        hidden: (B, T, D), the decoder's output; its dtype is that of the matrix products.
+        hidden: (B, T, D), the decoder's output; its dtype is that of the matrix products. With R-Drop (2B, T, D): the
+            first pass of all rows, then the second.
         table: (V, D) float32.
         labels: (B, T) int; `ignore_id` does not count.
         scale: float32 scalar that the gradients are multiplied by: 1 / tokens of the update, times the loss scale.
         bias: (V,) float32 or None.
         chunk_tokens: tokens whose logits are held at once.
+        r_drop: the weight alpha of the divergence; 0: no R-Drop. The loss is then half of what the paper's
+            equation 4 adds up over the two passes, so that it has the size of a loss without R-Drop.
     """
-    rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # (N, D)
+    rows = _side_by_side(hidden) if r_drop else tf.reshape(hidden, [-1, hidden.shape[-1]])  # (N, D) or (N, 2 D)
     labels = tf.reshape(tf.cast(labels, tf.int32), [-1])
     weights = tf.cast(tf.not_equal(labels, ignore_id), tf.float32)
     chunk = _Chunk(tf.cast(table, hidden.dtype), bias, label_smoothing, scale)
+    if r_drop:
+        chunk, chunk_tokens = _TwoPasses(chunk, r_drop), max(1, chunk_tokens // 2)
     count = rows.shape[0]
     if count is not None and count <= chunk_tokens:
         result = chunk(rows, labels, weights)
     else:
         result = _in_chunks(chunk, rows, labels, weights, chunk_tokens)
-    return result._replace(hidden_gradient=tf.reshape(result.hidden_gradient, tf.shape(hidden)))
+    to_hidden = _one_after_another(result.hidden_gradient) if r_drop else result.hidden_gradient
+    return result._replace(hidden_gradient=tf.reshape(to_hidden, tf.shape(hidden)))
 
 
 def projected_sums(hidden, table, labels, bias=None, label_smoothing=0.0, ignore_id=0) -> LossSums:
@@ -70,14 +80,19 @@ class _Chunk:
         self.table_mean = tf.reduce_mean(tf.cast(table, tf.float32), axis=0)  # (D,)
 
     def __call__(self, hidden, labels, weights) -> ProjectedLoss:
-        logits = tf.cast(tf.matmul(hidden, self.table, transpose_b=True), tf.float32)  # (n, V)
+        _, probabilities, normaliser = self.distributions(hidden)
+        return self.gradients(hidden, labels, weights, probabilities, self.sums(hidden, labels, weights, normaliser))
+
+    def distributions(self, hidden):
+        """Logits and probabilities (n, V), and the logarithm of the sum of exponentials (n,)."""
+        logits = tf.cast(tf.matmul(hidden, self.table, transpose_b=True), tf.float32)
         logits = logits if self.bias is None else logits + self.bias
         probabilities = tf.nn.softmax(logits)
         # The likeliest word's probability is at least 1 / V: its logarithm is always exact enough.
         normaliser = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probabilities, axis=-1))
-        return self._gradients(hidden, labels, weights, probabilities, self._sums(hidden, labels, weights, normaliser))
+        return logits, probabilities, normaliser
 
-    def _sums(self, hidden, labels, weights, normaliser) -> LossSums:
+    def sums(self, hidden, labels, weights, normaliser) -> LossSums:
         hidden = tf.cast(hidden, tf.float32)
         chosen = tf.reduce_sum(hidden * tf.cast(tf.gather(self.table, labels), tf.float32), axis=-1)
         mean = tf.linalg.matvec(hidden, self.table_mean)
@@ -85,9 +100,11 @@ class _Chunk:
             chosen, mean = chosen + tf.gather(self.bias, labels), mean + tf.reduce_mean(self.bias)
         likelihood = normaliser - chosen
         loss = normaliser - (1.0 - self.smoothing) * chosen - self.smoothing * mean
-        return LossSums(*(tf.reduce_sum(tf.where(weights > 0, value, 0.0)) for value in (loss, likelihood, weights)))
+        # `where`, not the product alone: padding may have a loss that is not finite.
+        weighted = (tf.where(weights > 0, weights * value, 0.0) for value in (loss, likelihood))
+        return LossSums(*(tf.reduce_sum(value) for value in (*weighted, weights)))
 
-    def _gradients(self, hidden, labels, weights, probabilities, sums) -> ProjectedLoss:
+    def gradients(self, hidden, labels, weights, probabilities, sums) -> ProjectedLoss:
         dtype = hidden.dtype
         right, each = (1.0 - self.smoothing), self.uniform
         weights = (weights * self.scale)[:, None]  # (n, 1)
@@ -111,7 +128,50 @@ class _Chunk:
         return tf.tensor_scatter_nd_add(to_bias, labels[:, None], -(1.0 - self.smoothing) * weights[:, 0])
 
 
-def _in_chunks(chunk: _Chunk, rows, labels, weights, size: int) -> ProjectedLoss:
+class _TwoPasses:
+    """Loss and gradients of some tokens with R-Drop; `hidden` (n, 2 D) holds both passes of each.
+
+    The gradient of the divergence with respect to the logits is added to P before the products of `_Chunk`.
+    """
+
+    def __init__(self, chunk: _Chunk, alpha: float):
+        self._chunk, self._alpha = chunk, alpha
+
+    def __call__(self, hidden, labels, weights) -> ProjectedLoss:
+        hidden = tf.concat(tf.split(hidden, 2, axis=-1), axis=0)  # (2 n, D)
+        both = tf.concat([labels, labels], axis=0), tf.concat([weights, weights], axis=0) / 2
+        logits, probabilities, normaliser = self._chunk.distributions(hidden)
+        sums = self._chunk.sums(hidden, *both, normaliser)
+        divergence, gradient = _symmetric_divergence(logits - normaliser[:, None], probabilities)
+        result = self._chunk.gradients(hidden, *both, probabilities + self._alpha * gradient, sums)
+        loss = sums.loss + self._alpha / 2 * tf.reduce_sum(tf.where(weights > 0, divergence, 0.0))
+        to_hidden = tf.concat(tf.split(result.hidden_gradient, 2), axis=-1)
+        return result._replace(sums=sums._replace(loss=loss), hidden_gradient=to_hidden)
+
+
+def _symmetric_divergence(log_probs, probabilities):
+    """(KL(P1 || P2) + KL(P2 || P1)) / 2 of the two halves of the rows, (n,); its gradient by the logits, (2 n, V)."""
+    first, second = tf.split(probabilities, 2)
+    ratio = tf.subtract(*tf.split(log_probs, 2))
+    forward = tf.reduce_sum(first * ratio, axis=-1, keepdims=True)
+    backward = -tf.reduce_sum(second * ratio, axis=-1, keepdims=True)
+    to_first = first * (ratio - forward) + first - second
+    to_second = second * (-ratio - backward) + second - first
+    return (forward + backward)[:, 0] / 2, tf.concat([to_first, to_second], axis=0) / 2
+
+
+def _side_by_side(hidden):
+    """(2B, T, D) -> (B * T, 2 D), both passes of a token in one row."""
+    first, second = (tf.reshape(half, [-1, hidden.shape[-1]]) for half in tf.split(hidden, 2))
+    return tf.concat([first, second], axis=-1)
+
+
+def _one_after_another(rows):
+    """(N, 2 D) -> (2 N, D), the inverse of `_side_by_side`."""
+    return tf.concat(tf.split(rows, 2, axis=-1), axis=0)
+
+
+def _in_chunks(chunk, rows, labels, weights, size: int) -> ProjectedLoss:
     """The sum of what `chunk` gives for at most `size` tokens at a time, one after another; the last is filled up."""
     dim, count = rows.shape[-1], tf.shape(rows)[0] if rows.shape[0] is None else rows.shape[0]
     chunks = (count + size - 1) // size

@@ -22,14 +22,15 @@ from tf_transformer.data import (
     validation_dataset,
 )
 from tf_transformer.model import Transformer
+from tf_transformer.training._fine_tuning import initialize_workdir
 from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._input import DistributedBatches, input_error
-from tf_transformer.training._optimizer import Adam, MovingAverage
+from tf_transformer.training._optimizer import Adam, MovingAverage, trained_variables
 from tf_transformer.training._preflight import preflight
 from tf_transformer.training._process import FIRST_CALL, RunLock, StopRequest, WorkerWatch, lost_worker_message
 from tf_transformer.training._reporting import RunLog, RunReports
 from tf_transformer.training._run_state import RunSaver, RunState, check_config, check_dataset, has_begun
-from tf_transformer.training._schedules import NoamSchedule
+from tf_transformer.training._schedules import NoamSchedule, WarmupSchedule
 from tf_transformer.training._strategies import Worker, check_same_step, devices_of, make_strategy, worker_of
 from tf_transformer.training._train_step import Counters, TrainStep
 from tf_transformer.training._trainer import Trainer
@@ -78,6 +79,7 @@ def train(
     replicas: int | None = None,
     worker_timeout: float = 600.0,
     data_service: str | None = None,
+    init_from: str | os.PathLike | None = None,
 ) -> TrainingResult:
     """Trains, or resumes where the work directory stopped.
 
@@ -88,6 +90,7 @@ def train(
         strategy, replicas: see `make_strategy`.
         worker_timeout: seconds after which a worker that does not answer is given up.
         data_service: address of a tf.data service that makes the batches, such as "grpc://host:5000".
+        init_from: a work directory, or a checkpoint in one, whose weights a new run starts from.
     """
     begun = time.monotonic()
     strategy = make_strategy(strategy, replicas, FIRST_CALL * worker_timeout)
@@ -98,6 +101,8 @@ def train(
             remove_leftovers(workdir)
         stop = stack.enter_context(StopRequest())
         prepared = PreparedDataset(data)
+        if init_from is not None and worker.is_chief:
+            initialize_workdir(workdir, init_from, config, prepared)
         directory = open_workdir(workdir, config, prepared, worker, devices_of(strategy))
         ended, state = _Run(directory, prepared, strategy, worker, worker_timeout, data_service).run(stop)
     result = TrainingResult(ended, stop.signal, state.counters.step, state.best_perplexity, time.monotonic() - begun)
@@ -221,8 +226,9 @@ class _Run:
         keras.utils.set_random_seed(training.seed)
         with self._strategy.scope():
             model = Transformer(self._config.model, dtype=training.precision)
-            variables = named_variables(model)
-            adam = Adam(variables, training.beta1, training.beta2, training.epsilon)
+            variables = trained_variables(named_variables(model), training.freeze)
+            decay = training.weight_decay if training.optimizer == "adamw" else 0.0
+            adam = Adam(variables, training.beta1, training.beta2, training.epsilon, decay)
             average = MovingAverage(variables, training.ema_decay) if training.ema_decay else None
         replicas, workers = self._strategy.num_replicas_in_sync, self._worker.count
         logger.info(
@@ -234,9 +240,15 @@ class _Run:
     def _new_step(self, state: RunState) -> tuple[BatchGradients, TrainStep]:
         training = self._config.training
         gradients = BatchGradients(
-            state.model, training.label_smoothing, training.seed, training.accumulation_steps, training.xla
+            state.model,
+            training.label_smoothing,
+            training.seed,
+            training.accumulation_steps,
+            training.xla,
+            training.r_drop,
+            state.adam.variables,
         )
-        schedule = NoamSchedule(self._config.model.model_dim, training.warmup_steps, training.learning_rate_scale)
+        schedule = _schedule(self._config)
         return gradients, TrainStep(self._strategy, gradients, state.adam, state.average, schedule, training)
 
     def _restore(self, state: RunState) -> tuple[int, int] | None:
@@ -297,6 +309,13 @@ class _Run:
         sources, references = (side[: training.bleu_samples] for side in self._prepared.lines("validation"))
         language, decoding = self._prepared.target_language, self._config.decoding
         return SampleTranslations(state.model, self._prepared.tokenizers, sources, references, language, decoding)
+
+
+def _schedule(config: Config) -> keras.optimizers.schedules.LearningRateSchedule:
+    training = config.training
+    if training.schedule == "noam":
+        return NoamSchedule(config.model.model_dim, training.warmup_steps, training.learning_rate_scale)
+    return WarmupSchedule(training.learning_rate, training.warmup_steps, training.schedule, training.max_steps)
 
 
 def _wait_for(file: pathlib.Path, seconds: float = 120.0) -> None:

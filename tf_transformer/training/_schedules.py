@@ -1,4 +1,6 @@
-"""The paper's learning rate as a Keras schedule (section 5.3, equation 3)."""
+"""Learning rate schedules: the paper's (section 5.3, equation 3), and a warm-up to a given peak."""
+
+import math
 
 import keras
 from keras import ops
@@ -37,3 +39,60 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         return {"model_dim": self.model_dim, "warmup_steps": self.warmup_steps, "scale": self.scale}
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A linear warm-up to `peak`, then a decay: inverse square root, cosine to zero, or none.
+
+    Args:
+        peak: the learning rate at the end of the warm-up.
+        warmup_steps: updates over which the rate rises.
+        decay: "inverse_sqrt": peak · sqrt(warmup_steps / step), as in Ott et al. (2018); "cosine": to zero at
+            `total_steps` (Loshchilov and Hutter 2017); "constant": peak.
+        total_steps: where the cosine ends; needed for "cosine" only.
+
+    Example:
+        >>> optimizer = keras.optimizers.Adam(WarmupSchedule(5e-4, 4000, "inverse_sqrt"))
+    """
+
+    DECAYS = ("inverse_sqrt", "cosine", "constant")
+
+    def __init__(
+        self, peak: float, warmup_steps: int = 4000, decay: str = "inverse_sqrt", total_steps: int | None = None
+    ):
+        super().__init__()
+        if not peak > 0 or not warmup_steps > 0:
+            raise ValueError(
+                f"WarmupSchedule expects peak and warmup_steps above 0. Received: peak={peak!r}, "
+                f"warmup_steps={warmup_steps!r}."
+            )
+        if decay not in self.DECAYS:
+            raise ValueError(f"WarmupSchedule expects decay to be one of {self.DECAYS}. Received: {decay!r}.")
+        if decay == "cosine" and (total_steps is None or total_steps <= warmup_steps):
+            raise ValueError(
+                "WarmupSchedule expects total_steps above warmup_steps for the cosine decay. Received: "
+                f"total_steps={total_steps!r}, warmup_steps={warmup_steps!r}."
+            )
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+        self.decay = decay
+        self.total_steps = total_steps
+
+    def __call__(self, step):
+        """The learning rate, a float32 scalar, of update `step` (a number or a scalar tensor)."""
+        step = ops.cast(step, "float32")
+        return self.peak * ops.minimum(step / self.warmup_steps, self._factor(step))
+
+    def _factor(self, step):
+        """The share of the peak after the warm-up."""
+        if self.decay == "inverse_sqrt":
+            return ops.rsqrt(ops.maximum(step, self.warmup_steps) / self.warmup_steps)
+        if self.decay == "constant":
+            return ops.ones_like(step)
+        progress = ops.clip((step - self.warmup_steps) / (self.total_steps - self.warmup_steps), 0.0, 1.0)
+        return 0.5 * (1.0 + ops.cos(math.pi * progress))
+
+    def get_config(self):
+        names = ("peak", "warmup_steps", "decay", "total_steps")
+        return {name: getattr(self, name) for name in names}
