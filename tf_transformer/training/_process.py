@@ -87,6 +87,10 @@ FIRST_CALL = 5
 """The first call may take this many times the limit: workers compile for different lengths of time."""
 
 
+class LostWorkerError(ValueError):
+    """Another worker of the run no longer answers."""
+
+
 class WorkerWatch:
     """Ends the process when a call within `with watch:` takes longer than the limit.
 

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import logging
 import os
-import pathlib
 import time
 
 import keras
@@ -22,34 +21,29 @@ from tf_transformer.data import (
     validation_dataset,
 )
 from tf_transformer.model import Transformer
-from tf_transformer.training._fine_tuning import initialize_workdir
 from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._input import DistributedBatches, input_error
+from tf_transformer.training._opening import initialize_workdir, open_workdir
 from tf_transformer.training._optimizer import Adam, MovingAverage, trained_variables
 from tf_transformer.training._preflight import preflight
-from tf_transformer.training._process import FIRST_CALL, RunLock, StopRequest, WorkerWatch, lost_worker_message
+from tf_transformer.training._process import (
+    FIRST_CALL,
+    LostWorkerError,
+    RunLock,
+    StopRequest,
+    WorkerWatch,
+    lost_worker_message,
+)
 from tf_transformer.training._reporting import RunLog, RunReports
-from tf_transformer.training._run_state import RunSaver, RunState, check_config, check_dataset, has_begun
+from tf_transformer.training._run_state import RunSaver, RunState
 from tf_transformer.training._schedules import NoamSchedule, WarmupSchedule
 from tf_transformer.training._strategies import Worker, check_same_step, devices_of, make_strategy, worker_of
 from tf_transformer.training._train_step import Counters, TrainStep
 from tf_transformer.training._trainer import Trainer
 from tf_transformer.training._validation import SampleTranslations, Validation
-from tf_transformer.workdir import (
-    CONFIG,
-    Workdir,
-    checkpoints,
-    named_variables,
-    remove_leftovers,
-    write_config,
-    write_dataset_info,
-)
+from tf_transformer.workdir import Workdir, checkpoints, named_variables, remove_leftovers
 
 logger = logging.getLogger(__name__)
-
-
-class LostWorkerError(ValueError):
-    """Another worker of the run no longer answers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,62 +102,6 @@ def train(
     result = TrainingResult(ended, stop.signal, state.counters.step, state.best_perplexity, time.monotonic() - begun)
     logger.info("%s", _summary(result, directory, prepared))
     return result
-
-
-def with_vocabulary(config: Config, tokenizers) -> Config:
-    """The configuration with the vocabulary and the special ids of the tokenizers."""
-    source, target = tokenizers.source, tokenizers.target
-    tied = config.model.tied_embeddings
-    model = dataclasses.replace(
-        config.model,
-        vocab_size=source.vocab_size,
-        target_vocab_size=None if tokenizers.shared else target.vocab_size,
-        tied_embeddings="target" if tied == "all" and not tokenizers.shared else tied,
-        pad_id=target.pad_id,
-        bos_id=target.bos_id,
-        eos_id=target.eos_id,
-    )
-    return dataclasses.replace(config, model=model)
-
-
-def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
-    """The configuration with the vocabulary and the special ids of a work directory with the same tokenizers.
-
-    An imported model's two tokenizers may share one vocabulary, which `with_vocabulary` cannot see.
-    """
-    fields = ["vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"]
-    if config.model.tied_embeddings == "all" and saved.model.tied_embeddings != "none" and not tokenizers.shared:
-        fields.append("tied_embeddings")
-    same = {field: getattr(saved.model, field) for field in fields}
-    return dataclasses.replace(config, model=dataclasses.replace(config.model, **same))
-
-
-def open_workdir(
-    path: str | os.PathLike, config: Config, prepared: PreparedDataset, worker: Worker, devices: dict
-) -> Workdir:
-    """The work directory of a new run, of one that may go on with this configuration and data, or of `import`."""
-    path = pathlib.Path(path)
-    # Where the data is, for `evaluate` to find its test set.
-    info = prepared.info | {"directory": str(prepared.path.resolve())}
-    if (path / CONFIG).is_file():
-        saved = Workdir(path)
-        found = checkpoints.list_checkpoints(saved.checkpoints)
-        begun = has_begun(saved.dataset_info) and any(map(checkpoints.is_resumable, found))
-        check_dataset(saved.dataset_info, prepared.info, path, prepared.path)
-        config = with_vocabulary_of(config, saved.config, prepared.tokenizers)
-        check_config(saved.config, config, path, begun, weights=bool(found))
-        if worker.is_chief:
-            write_config(path, config, devices)
-            if not begun:
-                write_dataset_info(path, saved.dataset_info | info)
-        directory = Workdir(path)
-        # Not read again: in another worker the chief may not have written it yet.
-        directory.config = config
-        return directory
-    if worker.is_chief:
-        return Workdir.create(path, with_vocabulary(config, prepared.tokenizers), prepared.tokenizers, info, devices)
-    _wait_for(path / CONFIG)
-    return Workdir(path)
 
 
 class _Run:
@@ -316,17 +254,6 @@ def _schedule(config: Config) -> keras.optimizers.schedules.LearningRateSchedule
     if training.schedule == "noam":
         return NoamSchedule(config.model.model_dim, training.warmup_steps, training.learning_rate_scale)
     return WarmupSchedule(training.learning_rate, training.warmup_steps, training.schedule, training.max_steps)
-
-
-def _wait_for(file: pathlib.Path, seconds: float = 120.0) -> None:
-    """Waits until the chief has written a file."""
-    until = time.monotonic() + seconds
-    while not file.is_file():
-        if time.monotonic() > until:
-            raise LostWorkerError(
-                f"{file} did not appear in {seconds:.0f} s. All workers need the same --workdir, on storage they share."
-            )
-        time.sleep(0.2)
 
 
 def _summary(result: TrainingResult, workdir: Workdir, prepared: PreparedDataset) -> str:

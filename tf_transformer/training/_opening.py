@@ -1,13 +1,17 @@
-"""Fine-tuning: a new run that starts from the weights of another work directory or of one checkpoint."""
+"""The work directory of a run: new, resumed, written by `import`, or initialised from other weights (fine-tuning)."""
 
 import dataclasses
 import logging
 import os
 import pathlib
+import time
 
 from tf_transformer.config import Config
 from tf_transformer.data import PreparedDataset
-from tf_transformer.workdir import CONFIG, Workdir, checkpoints
+from tf_transformer.training._process import LostWorkerError
+from tf_transformer.training._run_state import check_config, check_dataset, has_begun
+from tf_transformer.training._strategies import Worker
+from tf_transformer.workdir import CONFIG, Workdir, checkpoints, write_config, write_dataset_info
 
 logger = logging.getLogger(__name__)
 
@@ -88,3 +92,70 @@ def _model_of(origin: Workdir, config: Config):
     """The model of the origin with the new run's dropout."""
     fields = [field.name for field in dataclasses.fields(config.model) if "dropout" in field.name]
     return dataclasses.replace(origin.config.model, **{name: getattr(config.model, name) for name in fields})
+
+
+def with_vocabulary(config: Config, tokenizers) -> Config:
+    """The configuration with the vocabulary and the special ids of the tokenizers."""
+    source, target = tokenizers.source, tokenizers.target
+    tied = config.model.tied_embeddings
+    model = dataclasses.replace(
+        config.model,
+        vocab_size=source.vocab_size,
+        target_vocab_size=None if tokenizers.shared else target.vocab_size,
+        tied_embeddings="target" if tied == "all" and not tokenizers.shared else tied,
+        pad_id=target.pad_id,
+        bos_id=target.bos_id,
+        eos_id=target.eos_id,
+    )
+    return dataclasses.replace(config, model=model)
+
+
+def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
+    """The configuration with the vocabulary and the special ids of a work directory with the same tokenizers.
+
+    An imported model's two tokenizers may share one vocabulary, which `with_vocabulary` cannot see.
+    """
+    fields = ["vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"]
+    if config.model.tied_embeddings == "all" and saved.model.tied_embeddings != "none" and not tokenizers.shared:
+        fields.append("tied_embeddings")
+    same = {field: getattr(saved.model, field) for field in fields}
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, **same))
+
+
+def open_workdir(
+    path: str | os.PathLike, config: Config, prepared: PreparedDataset, worker: Worker, devices: dict
+) -> Workdir:
+    """The work directory of a new run, of one that may go on with this configuration and data, or of `import`."""
+    path = pathlib.Path(path)
+    # Where the data is, for `evaluate` to find its test set.
+    info = prepared.info | {"directory": str(prepared.path.resolve())}
+    if (path / CONFIG).is_file():
+        saved = Workdir(path)
+        found = checkpoints.list_checkpoints(saved.checkpoints)
+        begun = has_begun(saved.dataset_info) and any(map(checkpoints.is_resumable, found))
+        check_dataset(saved.dataset_info, prepared.info, path, prepared.path)
+        config = with_vocabulary_of(config, saved.config, prepared.tokenizers)
+        check_config(saved.config, config, path, begun, weights=bool(found))
+        if worker.is_chief:
+            write_config(path, config, devices)
+            if not begun:
+                write_dataset_info(path, saved.dataset_info | info)
+        directory = Workdir(path)
+        # Not read again: in another worker the chief may not have written it yet.
+        directory.config = config
+        return directory
+    if worker.is_chief:
+        return Workdir.create(path, with_vocabulary(config, prepared.tokenizers), prepared.tokenizers, info, devices)
+    _wait_for(path / CONFIG)
+    return Workdir(path)
+
+
+def _wait_for(file: pathlib.Path, seconds: float = 120.0) -> None:
+    """Waits until the chief has written a file."""
+    until = time.monotonic() + seconds
+    while not file.is_file():
+        if time.monotonic() > until:
+            raise LostWorkerError(
+                f"{file} did not appear in {seconds:.0f} s. All workers need the same --workdir, on storage they share."
+            )
+        time.sleep(0.2)
