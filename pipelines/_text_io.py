@@ -17,8 +17,17 @@ def open_input(path: str | None) -> Iterator[BinaryIO]:
     if path in (None, "-"):
         yield sys.stdin.buffer
     else:
-        with open(path, "rb") as stream:
+        with open_file(path) as stream:
             yield stream
+
+
+def open_file(path: str) -> BinaryIO:
+    """Open a file of text that the user named; an error says what was expected."""
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        place = "" if os.path.isabs(path) else f" The path is relative to {os.getcwd()}."
+        raise ValueError(f"Expected a text file. Received: {path} ({error.strerror}).{place}") from error
 
 
 @contextlib.contextmanager
@@ -55,7 +64,7 @@ def lines_of_files(source: str, target: str) -> tuple[list[str], list[str]]:
 
     sides = []
     for path in (source, target):
-        with open(path, "rb") as stream:
+        with open_file(path) as stream:
             sides.append([line.decode("utf-8", "replace") for line in read_lines(stream)])
     if len(sides[0]) != len(sides[1]):
         raise ValueError(

@@ -1,10 +1,11 @@
-"""The command line: `tf-transformer VERB …`, one module a verb.
+"""The command line: `tf-transformer VERB …`, one module per verb.
 
 A verb's module has `add_arguments(parser)` and `run(args) -> exit code`. It is imported only when its verb is
 called, and imports TensorFlow only when it runs, so that help is instant.
 """
 
 import argparse
+import difflib
 import importlib
 import logging
 import os
@@ -13,6 +14,7 @@ import shlex
 import sys
 import textwrap
 
+from tf_transformer._startup_messages import suppress_startup_messages
 from tf_transformer._version import __version__
 
 VERBS = {
@@ -51,21 +53,19 @@ class _Help(argparse.HelpFormatter):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one verb and returns its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run one verb and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    _prepare_environment()
-    parser = _parser(argv)
-    args = parser.parse_args(argv)
-    args.command = shlex.join(["tf-transformer", *argv])
-    if args.verb is None:
-        parser.print_help()
+    args = _parse(argv)
+    if args is None:
         return 2
+    args.command = shlex.join(["tf-transformer", *argv])
+    _prepare_environment(args.verbose)
     _configure_logging(args.verbose)
     return _run(args)
 
 
 def main_of(verb: str) -> None:
-    """Runs `verb` with this process's arguments: what `python -m pipelines.<verb>` calls."""
+    """Run `verb` with this process's arguments: what `python -m pipelines.<verb>` calls."""
     sys.exit(main([verb, *sys.argv[1:]]))
 
 
@@ -75,28 +75,57 @@ def _run(args: argparse.Namespace) -> int:
     except (ValueError, OSError) as error:
         if args.verbose:
             raise
-        print(f"tf-transformer {args.verb}: {error}", file=sys.stderr)
+        print(f"tf-transformer {args.verb}: {_message(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"tf-transformer {args.verb}: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 
-def _parser(argv: list[str]) -> argparse.ArgumentParser:
+def _message(error: Exception) -> str:
+    """An error as one sentence or more; those of the operating system without their number, and with the file."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace | None:
+    """The arguments, or None after printing help if there is no verb. Wrong usage exits with code 2."""
     parser = argparse.ArgumentParser(
         prog="tf-transformer",
         description='The Transformer of "Attention Is All You Need": from sentence pairs to a served string.',
-        epilog="`tf-transformer VERB --help` tells more. Start with `tf-transformer demo`.",
+        epilog="`tf-transformer VERB --help` describes a verb. Start with `tf-transformer demo`.",
     )
     parser.add_argument("--version", action="version", version=f"tf-transformer {__version__}")
     parser.set_defaults(verb=None, verbose=False)
     verbs = parser.add_subparsers(metavar="VERB", title="verbs")
-    called = next((word for word in argv if not word.startswith("-")), None)
+    place, called = next(((i, word) for i, word in enumerate(argv) if not word.startswith("-")), (None, None))
     for verb, summary in VERBS.items():
         child = verbs.add_parser(verb, help=summary, description=summary)
         if verb == called:
             _add_verb(child, verb)
-    return parser
+            _reject_unknown_flags(child, argv[place + 1 :])
+    if called is not None and called not in VERBS:
+        parser.error(f"Expected a verb: {', '.join(VERBS)}. Received: {called}.{_closest(called, VERBS)}")
+    args = parser.parse_args(argv)
+    if args.verb is None:
+        parser.print_help()
+        return None
+    return args
+
+
+def _reject_unknown_flags(parser: argparse.ArgumentParser, words: list[str]) -> None:
+    """Print the verb's usage and the closest flag, and exit, if a flag is misspelt."""
+    known = list(parser._option_string_actions)  # argparse has no public list of them
+    for word in words[: words.index("--")] if "--" in words else words:
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and not any(name.startswith(flag) for name in known):
+            parser.error(f"There is no flag {flag}.{_closest(flag, known)}")
+
+
+def _closest(word: str, known) -> str:
+    found = difflib.get_close_matches(word, known, n=1)
+    return f" Did you mean {found[0]}?" if found else ""
 
 
 def _add_verb(child: argparse.ArgumentParser, verb: str) -> None:
@@ -104,15 +133,18 @@ def _add_verb(child: argparse.ArgumentParser, verb: str) -> None:
     child.description = module.__doc__
     child.formatter_class = _Help
     module.add_arguments(child)
-    child.add_argument("--verbose", action="store_true", help="more messages, and tracebacks of errors")
+    child.add_argument(
+        "--verbose", action="store_true", help="more messages, TensorFlow's among them, and tracebacks of errors"
+    )
     child.set_defaults(verb=verb, run=module.run)
 
 
-def _prepare_environment() -> None:
-    """Settings that have to be there before TensorFlow is imported; what the user has set stays."""
+def _prepare_environment(verbose: bool) -> None:
+    """Make the settings that TensorFlow reads when it is imported; what the user has set stays."""
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    if not verbose:
+        suppress_startup_messages()
 
 
 def _configure_logging(verbose: bool) -> None:

@@ -4,6 +4,8 @@ WORKDIR then is like that of a model of our own: translate, evaluate, score, att
 """
 
 import argparse
+import os
+import shlex
 
 from tf_transformer.pipelines import cli
 
@@ -24,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if not os.path.exists(args.path):
+        raise ValueError(_missing(args.path))
     from tf_transformer.importing import import_model
 
     workdir = import_model(
@@ -37,6 +41,15 @@ def run(args: argparse.Namespace) -> int:
     print(f"{workdir.path}\nNext:\n  tf-transformer translate --workdir {workdir.path}")
     print(f"  tf-transformer export --workdir {workdir.path} --output MODEL_BASE")
     return 0
+
+
+def _missing(path: str) -> str:
+    """What to say of a model that is not there, with where to get it if its name tells."""
+    name = os.path.basename(os.path.normpath(path))
+    where = "Download the model first, for example from https://huggingface.co/Helsinki-NLP (OPUS-MT)."
+    if name.startswith("opus-mt-"):
+        where = f"Download it first: `hf download Helsinki-NLP/{name} --local-dir {shlex.quote(path)}`."
+    return f"Expected a folder or a file with a model. Received: {path}, which does not exist. {where}"
 
 
 if __name__ == "__main__":

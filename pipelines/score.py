@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._model_arguments import add_model_arguments, load_text_model
-from tf_transformer.pipelines._text_io import open_input, open_output, quiet_broken_pipe
+from tf_transformer.pipelines._text_io import open_file, open_input, open_output, quiet_broken_pipe
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ def _pairs(args: argparse.Namespace) -> Iterator[bytes]:
         return
     from tf_transformer.text import read_lines
 
-    with open(args.source, "rb") as source, open(args.target, "rb") as target:
+    with open_file(args.source) as source, open_file(args.target) as target:
         sides = read_lines(source), read_lines(target)
         for number, pair in enumerate(itertools.zip_longest(*sides)):
             if None in pair:

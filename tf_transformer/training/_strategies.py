@@ -70,9 +70,20 @@ def _strategy(name: str, replicas: int | None) -> tf.distribute.Strategy:
     if name == "multi-worker":
         return tf.distribute.MultiWorkerMirroredStrategy()
     if name == "tpu":
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(os.environ.get("TPU_NAME", "local"))
-        return tf.distribute.TPUStrategy(resolver)
+        return tf.distribute.TPUStrategy(_connect_to_tpu(os.environ.get("TPU_NAME", "local")))
     return tf.distribute.get_strategy()
+
+
+def _connect_to_tpu(name: str) -> tf.distribute.cluster_resolver.TPUClusterResolver:
+    try:
+        return tf.distribute.cluster_resolver.TPUClusterResolver.connect(name)
+    except (tf.errors.OpError, OSError, ValueError, RuntimeError, ImportError) as error:
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise StrategyError(
+            f"Expected a TPU called {name!r} for the strategy 'tpu'. Received: none that answers ({reason}). Run this "
+            "on a machine with a TPU and its build of TensorFlow, set TPU_NAME for one elsewhere, or choose another "
+            "--strategy."
+        ) from error
 
 
 def worker_of(strategy: tf.distribute.Strategy) -> Worker:

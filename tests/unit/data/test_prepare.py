@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import types
 
@@ -17,6 +18,8 @@ from tf_transformer.data._prepared import PreparedDataset, PreparedError
 from tf_transformer.data._records import RecordError
 from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.data.corpora._corpus import Corpus
+from tf_transformer.data.corpora._text_files import LineFile
+from tf_transformer.data.preparation._dataset_info import differences
 from tf_transformer.data.preparation._encoding import Encoder, encode_chunks
 from tf_transformer.data.preparation._prepare import PrepareOptions, prepare
 from tf_transformer.data.preparation._spool import Spool
@@ -124,13 +127,40 @@ def test_running_again_does_nothing(copy, caplog):
 
 def test_other_inputs_are_told_and_rejected_unless_overwritten(copy):
     other = dataclasses.replace(OPTIONS, vocab_size=223)
-    with pytest.raises(PreparedError, match=r"vocab_size: 211 → 223.*--overwrite"):
+    with pytest.raises(PreparedError, match=r"(?s)differs in\n  vocab_size: 211 → 223\n.*--overwrite"):
         prepare(corpus(), copy, other)
-    with pytest.raises(PreparedError, match="corpus: "):
+    with pytest.raises(PreparedError, match=r"differs in\n  version: 1 → 2\n"):
         prepare(corpus(version=2), copy, OPTIONS)
     assert PreparedDataset(copy).tokenizers.source.vocab_size == 211
     assert prepare(corpus(), copy, other, overwrite=True, workers=1).tokenizers.source.vocab_size == 223
     assert os.listdir(copy.parent) == ["copy"]
+
+
+def test_what_differs_between_files_is_named(tmp_path):
+    (tmp_path / "a.en").write_bytes(b"one\n")
+    (tmp_path / "a.de").write_bytes(b"eins\n")
+    (tmp_path / "b.de").write_bytes(b"zwei zwei\n")
+    files = {side: LineFile(tmp_path / side).identity() for side in ("a.en", "a.de", "b.de")}
+
+    def described(target, **splits):
+        identity = {"train": {"source": files["a.en"], "target": files[target]}}
+        return Corpus("files", "en", "de", {"train": pairs(0, 3)} | splits, identity)
+
+    before, after = described("a.de"), described("b.de", test=pairs(9, 2))
+    info = {
+        "inputs": {"corpus": before.fingerprint(), "seed": 1, "tokenizer": None},
+        "corpus": {"spec": "files", "identity": before.identity},
+        "splits": {"train": {}, "validation": {"held_out_of": "train"}},
+        "source_language": "en",
+        "target_language": "de",
+    }
+    inputs = {"corpus": after.fingerprint(), "seed": 2, "tokenizer": {"source": "a" * 64, "target": "b" * 64}}
+    splits, target, *options = differences(info, after, inputs)
+    assert splits == "splits: train → train, test"
+    assert re.fullmatch(r"train.target: a.de 5 bytes \(SHA-256 \w{8}…\) → b.de 10 bytes \(SHA-256 \w{8}…\)", target)
+    assert options == ["seed: 1 → 2", "tokenizer: trained on the corpus → given (aaaaaaaa… and bbbbbbbb…)"]
+    same = {"corpus": before.fingerprint(), "seed": 1, "tokenizer": None}
+    assert differences(info, before, same) == []
 
 
 def test_a_damaged_directory_of_the_same_inputs_is_made_anew(copy):

@@ -242,3 +242,10 @@ def test_the_average_clears_up_after_one_that_was_killed(tmp_path):
     (tmp_path / ".average.writing-12345").mkdir()
     averaging.average_last(workdir, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["average", "step-00000004"]
+
+
+def test_a_missing_tpu_is_an_error_of_one_line(monkeypatch):
+    monkeypatch.setenv("TPU_NAME", "local")
+    with pytest.raises(StrategyError, match=r"Expected a TPU called 'local'.*Received: none.*another --strategy") as it:
+        make_strategy("tpu")
+    assert "\n" not in str(it.value)

@@ -73,7 +73,64 @@ def length_facts(histogram: np.ndarray) -> dict[str, float]:
     return {"mean": round(mean, 2), **percentiles, "max": int(np.flatnonzero(histogram)[-1])}
 
 
-def differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
-    """The inputs that differ, each as `name: old → new`."""
+def differences(info: Mapping, corpus: Corpus, inputs: Mapping[str, object]) -> list[str]:
+    """What differs between a prepared directory and what is to be prepared, each as `name: old → new`.
+
+    Args:
+        info: `dataset.json` of the directory.
+        corpus: to be prepared.
+        inputs: to be prepared with, as in `describe`.
+    """
+    old, new = dict(info["inputs"]), dict(inputs)
+    corpora = old.pop("corpus", None), new.pop("corpus", None)
+    old["tokenizer"], new["tokenizer"] = _origin(old.get("tokenizer")), _origin(new.get("tokenizer"))
+    changed = _changed(old, new)
+    if corpora[0] != corpora[1]:
+        changed = (_changed(_corpus_facts(info), _corpus_facts_of(corpus)) or ["the corpus"]) + changed
+    return changed
+
+
+def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
     names: Sequence[str] = [*new, *(name for name in old if name not in new)]
-    return [f"{name}: {old.get(name)!r} → {new.get(name)!r}" for name in names if old.get(name) != new.get(name)]
+    return [f"{name}: {_shown(old, name)} → {_shown(new, name)}" for name in names if old.get(name) != new.get(name)]
+
+
+def _shown(facts: Mapping[str, object], name: str) -> str:
+    return str(facts[name]) if name in facts else "none"
+
+
+def _origin(sha256: Mapping[str, str] | None) -> str:
+    if sha256 is None:
+        return "trained on the corpus"
+    return f"given ({' and '.join(map(_short, sha256.values()))})"
+
+
+def _corpus_facts(info: Mapping) -> dict[str, object]:
+    splits = [name for name, split in info["splits"].items() if "held_out_of" not in split]
+    languages = f"{info['source_language']} to {info['target_language']}"
+    return {"data": info["corpus"]["spec"], "languages": languages, "splits": ", ".join(splits)} | _flat(
+        info["corpus"]["identity"]
+    )
+
+
+def _corpus_facts_of(corpus: Corpus) -> dict[str, object]:
+    languages = f"{corpus.source_language} to {corpus.target_language}"
+    facts = {"data": corpus.spec, "languages": languages, "splits": ", ".join(corpus.splits)}
+    return facts | _flat(json.loads(json.dumps(corpus.identity)))
+
+
+def _flat(values: Mapping, prefix: str = "") -> dict[str, object]:
+    """Nested facts by dotted name; those of a file in one text."""
+    if "sha256" in values:
+        told = {name: value for name, value in values.items() if name != "sha256"}
+        text = " ".join(f"{value:,} {name}" if isinstance(value, int) else str(value) for name, value in told.items())
+        return {prefix: f"{text} (SHA-256 {_short(values['sha256'])})"}
+    flat: dict[str, object] = {}
+    for name, value in values.items():
+        path = f"{prefix}.{name}" if prefix else name
+        flat |= _flat(value, path) if isinstance(value, Mapping) else {path: value}
+    return flat
+
+
+def _short(sha256: str) -> str:
+    return f"{sha256[:8]}…"

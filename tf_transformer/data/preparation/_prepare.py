@@ -85,7 +85,7 @@ def prepare(
     if tokenizers is not None:
         _check_padding(tokenizers)
     inputs = _inputs(corpus, options, tokenizers)
-    if _is_done(output, inputs, overwrite):
+    if _is_done(output, corpus, inputs, overwrite):
         logger.info("%s is prepared from the same inputs already: nothing to do", output)
         return PreparedDataset(output)
     with atomic_directory(output, exclusive=True) as directory:
@@ -114,7 +114,7 @@ def _inputs(corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair |
     }
 
 
-def _is_done(output: pathlib.Path, inputs: dict, overwrite: bool) -> bool:
+def _is_done(output: pathlib.Path, corpus: Corpus, inputs: dict, overwrite: bool) -> bool:
     """Whether `output` holds what is to be prepared; an error if it holds anything else that must not go."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return False
@@ -128,11 +128,12 @@ def _is_done(output: pathlib.Path, inputs: dict, overwrite: bool) -> bool:
         if overwrite:
             return False
         raise
-    changed = differences(info["inputs"], inputs)
+    changed = differences(info, corpus, inputs)
     if changed and not overwrite:
+        found = "".join(f"\n  {each}" for each in changed)
         raise PreparedError(
-            f"{output} was prepared from other inputs ({'; '.join(changed)}); give --overwrite to replace it, or "
-            "another --output"
+            f"Expected a new directory or one prepared from the same inputs. Received: {output}, which differs "
+            f"in{found}\nGive --overwrite to replace it, or another --output."
         )
     return not changed and not overwrite and _is_complete(output, info)
 
