@@ -1,0 +1,2 @@
+# %% [markdown]
+# # The paper in one sitting
