@@ -6,6 +6,6 @@
     ENVS/opennmt/bin/python -m benchmarks.peers.opennmt_tf            # decoding and training: OpenNMT-tf
 
 Each script builds a Transformer of the given size with random weights and prints one JSON line per measurement. The
-output length is forced, so speed does not depend on the weights. All run on the CPU with two threads. The scripts import
+output length is forced, so speed does not depend on the weights. All run on the CPU with two threads. They import
 nothing of tf_transformer, whose dependencies are not installed in these environments.
 """

@@ -1,7 +1,7 @@
 """Create the virtual environments of the peers: `python -m benchmarks.peers.setup ENVS`.
 
-ENVS/torch contains PyTorch, transformers and CTranslate2; ENVS/opennmt contains OpenNMT-tf with its own TensorFlow, which
-needs Python 3.8 to 3.11. Environments that are complete are kept.
+ENVS/torch contains PyTorch, transformers and CTranslate2; ENVS/opennmt contains OpenNMT-tf with its own TensorFlow,
+which needs Python 3.8 to 3.11. Environments that are complete are kept.
 """
 
 import argparse
