@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test test-quick test-slow fuzz lint bench clean
+.PHONY: install demo test test-quick test-slow fuzz lint coverage docs bench peers clean
+
+install: $(VENV)/.installed
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/tf-transformer demo
@@ -25,8 +27,20 @@ lint: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 
+# Coverage of the library by `make test`, worker processes and commands included; the report is build/coverage/index.html.
+coverage: $(VENV)/.installed-test
+	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow" --cov --cov-report=term --cov-report=html --cov-report=json $(ARGS)
+
+# The site in build/site; every link is checked.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet $(ARGS)
+
 bench: $(VENV)/.installed-test
 	$(RUN) -m benchmarks $(ARGS)
+
+# Virtual environments of the peers in build/peers, for `make bench ARGS="decoding --peer-envs build/peers --json"`.
+peers: $(VENV)/.installed-test
+	$(RUN) -m benchmarks.peers.setup build/peers
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=…") if sys.version_info < (3, 11) else None'
@@ -42,6 +56,10 @@ $(VENV)/.installed-test: setup.cfg pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-slow: $(VENV)/.installed-test
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test,slow]'
+	touch $@
+
+$(VENV)/.installed-docs: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@
 
 clean:

@@ -1,1 +1,1 @@
-"""What is measured: each script prints its figures, as one JSON object with `--json`; peers in the same run."""
+"""Benchmarks: each script prints its figures, with `--json` as one object; peers are measured in the same run."""

@@ -1,10 +1,11 @@
 """Decoding speed of a base-size SavedModel with random weights, beside the peers, in one run.
 
-    python -m benchmarks.decoding --peers DIR --peer-envs DIR --json
+    python -m benchmarks.peers.setup ENVS
+    python -m benchmarks.decoding --peer-envs ENVS --json
 
-`--peers` is the folder of the peers' scripts, `--peer-envs` that of their virtual environments; without them only our
-own figures are taken. Rounds of ours and theirs alternate, a ratio is taken within a round, and the median of the
-rounds counts: figures of a shared machine swing, ratios less so. Output lengths are forced.
+Without `--peer-envs` only our own figures are measured. `ratio_<peer>` is our throughput divided by the peer's: higher
+is better. Rounds of ours and theirs alternate, a ratio is taken within a round, and the median of the rounds is
+reported, because figures of a shared machine vary more than ratios. Output lengths are forced.
 
 Ours is measured twice: as one call on all threads, and side by side as `translate` and `evaluate` work: the rows
 divided among the cores, each part on one thread.
@@ -14,7 +15,6 @@ import argparse
 import dataclasses
 import json
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -22,11 +22,8 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-PEERS = (
-    ("torch", "ctranslate2_peer.py", ("ctranslate2-float32", "ctranslate2-int8")),
-    ("torch", "pytorch_peer.py", ("pytorch",)),
-    ("opennmt", "opennmt_tf_peer.py", ("opennmt-tf",)),
-)
+from benchmarks.peers import running
+
 # What ours and the peers are given alike, and what it is unless the command says otherwise.
 WORK = {"batch": 32, "source": 25, "target": 28, "beam": 4, "vocab": 37000, "repeat": 3}
 SIZES = {"layers": 6, "width": 512, "heads": 8, "inner": 2048}
@@ -47,8 +44,7 @@ def main() -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", type=pathlib.Path, help="folder of the peers' scripts")
-    parser.add_argument("--peer-envs", type=pathlib.Path, help="folder of their virtual environments")
+    running.add_arguments(parser)
     for name, value in (WORK | {"rounds": 3}).items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--preset", default="base", help="of our model; the peers' is always base (default base)")
@@ -124,7 +120,8 @@ def compare(directory: str, args: argparse.Namespace) -> dict:
     for _ in range(args.rounds):
         speeds["ours"].append(ours(directory, args))
         speeds["ours_side_by_side"].append(ours(directory, args, threads=_cores()))
-        for name, speed in _peers(args).items():
+        options = {name: getattr(args, name) for name in WORK} | SIZES
+        for name, speed in running.measure_peers("decode", args.peer_envs, options).items():
             speeds.setdefault(name, []).append(speed)
         told = ", ".join(f"{name} {values[-1]:.1f}" for name, values in speeds.items())
         print(f"round {len(speeds['ours'])}, tokens per second: {told}", file=sys.stderr, flush=True)
@@ -145,21 +142,6 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
     return round(statistics.median(one / other for one, other in zip(ours, theirs)), 3)
 
 
-def _peers(args: argparse.Namespace) -> dict[str, float]:
-    """Each peer's median tokens per second in a fresh process; those that are not there are told and left out."""
-    found = {}
-    for environment, script, names in PEERS:
-        python = args.peer_envs / environment / "bin" / "python" if args.peer_envs else None
-        if not args.peers or not (args.peers / script).is_file() or not python or not python.is_file():
-            print(f"{script}: not there, left out (--peers, --peer-envs)", file=sys.stderr)
-            continue
-        options = {name: getattr(args, name) for name in WORK} | SIZES
-        command = [str(python), str(args.peers / script), "--only", "decode", *_flags(options)]
-        lines = [json.loads(line) for line in _output(command) if line.startswith("{")]
-        found |= {_key(line["peer"]): line["tokens_per_second"] for line in lines if line["peer"] in names}
-    return found
-
-
 def lengths_and_single_rows(directory: str, args: argparse.Namespace) -> dict:
     """Our milliseconds a step by output length, and the speed of one sentence alone."""
     figures = {}
@@ -168,10 +150,6 @@ def lengths_and_single_rows(directory: str, args: argparse.Namespace) -> dict:
         figures[f"milliseconds_per_step_at_{length}"] = round(1000 * args.batch / speed, 2)
     alone = ours(directory, args, batch=1)
     return figures | {"batch_1_tokens_per_second": round(alone, 1)}
-
-
-def _key(peer: str) -> str:
-    return peer.replace("-", "_")
 
 
 def _flags(options: dict) -> list[str]:

@@ -53,7 +53,10 @@ def main() -> None:
         figures = {} if args.no_agreement else {"agreement": agreement(both, texts, args)}
         if args.rounds:
             figures["sentences_per_second"] = speeds(both, texts[: args.batch], args.beams, args.rounds)
-    print(json.dumps(figures, ensure_ascii=False) if args.json else _table(figures, len(texts)))
+    if args.json:
+        print(json.dumps(figures | ratios(figures.get("sentences_per_second", {})), ensure_ascii=False))
+    else:
+        print(_table(figures, len(texts)))
 
 
 def _parse() -> argparse.Namespace:
@@ -203,6 +206,14 @@ def speeds(both: Both, texts: list[str], beams: list[int], rounds: int) -> dict[
             name: round(len(texts) / statistics.median(times[1:]), 2) for name, times in seconds.items()
         }
     return figures
+
+
+def ratios(sentences_per_second: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Our speed divided by CTranslate2's with the widest beam (the last one): higher is better."""
+    if not sentences_per_second:
+        return {}
+    speeds = list(sentences_per_second.values())[-1]
+    return {f"ratio_ctranslate2_{kind}": round(speeds["ours"] / speeds[f"CTranslate2 {kind}"], 3) for kind in KINDS}
 
 
 def _table(figures: dict, count: int) -> str:

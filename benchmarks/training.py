@@ -1,23 +1,24 @@
 """Speed of a training step of ours beside the peers, and beside its own matrix products, in one run.
 
-    python -m benchmarks.training --peers DIR --peer-envs DIR --json
+    python -m benchmarks.peers.setup ENVS
+    python -m benchmarks.training --peer-envs ENVS --json
 
-`--peers` is the folder of the peers' scripts, `--peer-envs` that of their virtual environments; a peer that is not
-there is left out with a note. Rounds of ours and theirs alternate, ratios are taken within a round, and the median of
-the rounds counts. The base size is 37,000 words and 64 × 32 tokens; the small one 8,000 words, 4 layers of 128, inner
+A peer that is not installed is left out with a note. `ratio_<peer>` is our throughput divided by the peer's: higher is
+better. Rounds of ours and theirs alternate, ratios are taken within a round, and the median of the rounds is reported.
+The base size is 37,000 words and 64 × 32 tokens; the small one 8,000 words, 4 layers of 128, inner
 width 256, 128 × 16 tokens. Figures are target tokens per second. `small_…` are those of the small size.
 """
 
 import argparse
 import json
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
 import time
 
-PEERS = {"pytorch": ("torch", "pytorch_peer.py"), "opennmt-tf": ("opennmt", "opennmt_tf_peer.py")}
+from benchmarks.peers import running
+
 SIZES = {
     "base": {"vocab": 37000, "layers": 6, "width": 512, "heads": 8, "inner": 2048, "batch": 64, "length": 32},
     "small": {"vocab": 8000, "layers": 4, "width": 128, "heads": 8, "inner": 256, "batch": 128, "length": 16},
@@ -39,8 +40,7 @@ def main() -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", type=pathlib.Path, help="folder of the peers' scripts")
-    parser.add_argument("--peer-envs", type=pathlib.Path, help="folder of their virtual environments")
+    running.add_arguments(parser)
     parser.add_argument("--size", nargs="+", choices=sorted(SIZES), default=["base", "small"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=5, help="steps a round; twice as many of the small size")
@@ -55,14 +55,13 @@ def compare(size: str, args: argparse.Namespace) -> dict[str, float]:
     rounds: list[dict[str, float]] = []
     for _ in range(args.rounds):
         speeds = {name: _ours(name, size, repeat) for name in ("step", "xla", "products")}
-        rounds.append(speeds | {name: speed for name in PEERS if (speed := _peer(name, size, repeat, args))})
+        rounds.append(speeds | running.measure_peers("train", args.peer_envs, _peer_options(size, repeat)))
     figures = {"tokens_per_second": "step", "xla_tokens_per_second": "xla", "products_tokens_per_second": "products"}
     figures = {name: _median(rounds, key) for name, key in figures.items()}
     figures["share_of_products"] = _median_ratio(rounds, "products")
-    for name in PEERS:
-        if all(name in speeds for speeds in rounds):
-            figures[f"{name}_tokens_per_second"] = _median(rounds, name)
-            figures[f"ratio_{name}"] = _median_ratio(rounds, name)
+    for name in [name for name in rounds[0] if name not in ("step", "xla", "products")]:
+        figures[f"{name}_tokens_per_second"] = _median(rounds, name)
+        figures[f"ratio_{name}"] = _median_ratio(rounds, name)
     return figures
 
 
@@ -80,19 +79,10 @@ def _ours(what: str, size: str, repeat: int) -> float:
     return json.loads(subprocess.run(command, capture_output=True, check=True, env=ENVIRONMENT).stdout)
 
 
-def _peer(name: str, size: str, repeat: int, args: argparse.Namespace) -> float | None:
-    """Tokens a second of a peer, or None where it is not installed."""
-    environment, script = PEERS[name]
-    python = args.peer_envs and args.peer_envs / environment / "bin" / "python"
-    if not args.peers or not python or not python.exists() or not (args.peers / script).exists():
-        print(f"{name} is left out: give --peers and --peer-envs.", file=sys.stderr)
-        return None
+def _peer_options(size: str, repeat: int) -> dict[str, int]:
     sizes = SIZES[size]
-    flags = [f"--{flag}={sizes[flag]}" for flag in ("vocab", "layers", "width", "heads", "inner")]
-    flags += [f"--train-batch={sizes['batch']}", f"--train-length={sizes['length']}", f"--repeat={repeat}"]
-    command = [str(python), str(args.peers / script), "--only", "train", *flags]
-    output = subprocess.run(command, capture_output=True, check=True, text=True, env=ENVIRONMENT).stdout
-    return json.loads(output.strip().splitlines()[-1])["tokens_per_second"]
+    options = {name: sizes[name] for name in ("vocab", "layers", "width", "heads", "inner")}
+    return options | {"train-batch": sizes["batch"], "train-length": sizes["length"], "repeat": repeat}
 
 
 def measure_ours(what: str, size: dict[str, int], repeat: int) -> float:

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import sys
 import urllib.request
 
 import pytest
@@ -99,7 +100,7 @@ def test_make_targets_and_scripts_exist():
 
 
 def test_links_lead_somewhere():
-    for path in DOCUMENTS:
+    for path in [*DOCUMENTS, *(ROOT / "docs" / "tutorials").glob("*.py")]:
         for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
@@ -156,16 +157,59 @@ def test_the_examples_of_those_who_import(walk, example, capsys):
         assert "(2, 3, 1000) (2, 4, 3, 4)" in capsys.readouterr().out
 
 
+PAGES = [path for path in DOCUMENTS if path.parent != ROOT and blocks(path, "python")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", ["how-to/inspect-attention.md", "how-to/prepare-data.md", "reference/layers.md", "how-to/train.md"]
-)
+@pytest.mark.parametrize("page", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
 def test_the_python_of_the_pages_runs(walk, page):
     """All blocks of a page, one after another, in the folder of the README's commands."""
-    namespace = {}
-    for block in blocks(ROOT / "docs" / page, "python"):
-        exec(compile(block, page, "exec"), namespace)
-    assert namespace
+    code = blocks(page, "python")
+    with contextlib.ExitStack() as resources:
+        if any('"ct2' in block for block in code) and not (walk / "ct2").exists():
+            assert cli.main(["export", "--format", "ctranslate2", "--workdir", "run", "--output", "ct2"]) == 0
+        if any("localhost:8501" in block for block in code):
+            server = resources.enter_context(server_in_thread(walk / "models" / "phrasebook"))
+            code = [block.replace("localhost:8501", f"127.0.0.1:{server.port}") for block in code]
+        namespace = {}
+        for block in code:
+            exec(compile(block, page.name, "exec"), namespace)
+
+
+def test_a_how_to_begins_with_its_command():
+    for path in (ROOT / "docs" / "how-to").glob("*.md"):
+        title, _, begin = path.read_text(encoding="utf-8").partition("\n\n")
+        assert title.startswith("# ") and begin.startswith("```"), path.name
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    index += "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "benchmarks").glob("README.md"))
+    for path in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs" / "tutorials").glob("*.py")]:
+        if path.parent.name != "api" and path.name != "README.md":
+            assert f"{path.name})" in index, f"{path.name} is missing in docs/README.md"
+
+
+def test_every_package_has_an_api_page():
+    pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference" / "api").glob("*.md")}
+    documented = set(re.findall(r"^::: ([\w.]+)$", "\n".join(pages.values()), re.MULTILINE))
+    for folder in ("tf_transformer", "export"):
+        for stub in (ROOT / folder).rglob("__init__.pyi"):
+            parts = stub.parent.relative_to(ROOT).parts
+            name = ".".join(parts if folder == "tf_transformer" else ("tf_transformer", *parts))
+            assert name in documented, f"{name} has no `::: {name}` in docs/reference/api"
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    layers = (tmp_path / "site" / "reference" / "api" / "layers.html").read_text(encoding="utf-8")
+    assert 'id="tf_transformer.layers.MultiHeadAttention.call"' in layers
 
 
 MESSAGES = re.findall(

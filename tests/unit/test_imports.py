@@ -169,8 +169,9 @@ def test_other_packages_are_used_through_their_public_api(name):
 
 
 def outside_sources() -> dict[str, str]:
-    """Python code outside the library: benchmarks, and the examples of README and docs."""
+    """Python code outside the library: benchmarks, tutorials, and the examples of README and docs."""
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "benchmarks").rglob("*.py"))}
+    sources |= {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "docs").rglob("*.py"))}
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.S)
         sources |= {f"{path.relative_to(ROOT)} block {number}": block for number, block in enumerate(blocks)}
