@@ -1,9 +1,15 @@
-"""A ModelServer in a thread of the test's own process, and plain HTTP to talk to it."""
+"""A server in a thread of the test's own process or in a process of its own, and plain HTTP to talk to it."""
 
 import contextlib
 import http.client
 import json
+import os
+import pathlib
 import random
+import re
+import resource
+import subprocess
+import sys
 import threading
 
 from tf_transformer.export.serving._server import ModelServer, ServerOptions, server_in_thread
@@ -56,6 +62,63 @@ def running_server(base, name: str = "toy", **options):
     options = ServerOptions(port=0, **{"poll_seconds": 0.05, **options})
     with server_in_thread(base, name, options) as server:
         yield RunningServer(server)
+
+
+class ServeProcess:
+    """The `serve` command in a process of its own: its port, its memory and what it wrote to stderr."""
+
+    def __init__(self, process: subprocess.Popen):
+        self.process = process
+        self.lines: list[str] = []
+        self._listening = threading.Event()
+        self.port = 0
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        if not self._listening.wait(GUARD_SECONDS) or not self.port:
+            raise AssertionError(f"the server did not start: {self.lines}")
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if match := re.search(r"listening at http://127\.0\.0\.1:(\d+)/", line):
+                self.port = int(match[1])
+                self._listening.set()
+        self._listening.set()
+
+    def connect(self, name: str = "toy") -> Connection:
+        return Connection(self.port, name)
+
+    def megabytes(self, field: str = "VmRSS") -> float:
+        """Resident memory now, or with "VmHWM" at its largest."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) / 1024
+
+    def end(self) -> int:
+        self.process.terminate()
+        code = self.process.wait(GUARD_SECONDS)
+        self._reader.join()
+        self.process.stderr.close()
+        return code
+
+
+@contextlib.contextmanager
+def serve_process(*arguments, open_files: int | None = None):
+    """Runs `serve` with these arguments on a free port while the block runs."""
+
+    def limit():
+        if open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+
+    command = [sys.executable, "-m", "tf_transformer.pipelines.serve", *map(str, arguments), "--port", "0"]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=limit)
+    try:
+        served = ServeProcess(process)
+        yield served
+        served.end()
+    finally:
+        process.kill()
+        process.wait()
 
 
 def hammer(running: RunningServer, clients: int, requests: int, mark: str) -> list:

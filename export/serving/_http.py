@@ -12,6 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
@@ -62,7 +63,7 @@ class Connection(web.RequestHandler):
         self._at_head = self.request is None or self.request.content.is_eof()
         self.request, self.idle_since = None, time.monotonic()
 
-    def eof_received(self) -> bool | None:
+    def eof_received(self) -> bool | None:  # type: ignore[override]
         """Keeps the connection of a half-closed client until its requests are answered.
 
         A client that has disconnected looks the same at first. An interim response tells them apart: its system
@@ -156,7 +157,8 @@ class HttpServer(web.Server):
         leaving.force_close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        request.protocol.begin(request)
+        connection = cast(Connection, request.protocol)
+        connection.begin(request)
         try:
             response = await self._handler(request)
             # Here and not after the handler: a connection that is still being written to is not idle.
@@ -164,7 +166,7 @@ class HttpServer(web.Server):
             await response.write_eof()
             return response
         finally:
-            request.protocol.end()
+            connection.end()
 
 
 async def listen(server: HttpServer, host: str, port: int) -> asyncio.Server:

@@ -112,7 +112,7 @@ def _tensor(name: str, value, spec) -> np.ndarray:
         else:
             expected = [-1 if size is None else size for size in spec.shape.as_list()]
             raise BadRequest(f"input {name!r} has to have the shape {expected}, but came with {shape}")
-    leaves = []
+    leaves: list = []
     try:
         _collect(value, shape, 0, spec.dtype, leaves)
         array = np.empty(len(leaves), dtype=spec.dtype.as_numpy_dtype)
