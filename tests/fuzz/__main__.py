@@ -18,6 +18,7 @@ import traceback
 
 CASES_PER_PROCESS = 2000
 MAX_SECONDS = 20
+MAX_CRASHES = 20
 # Beyond what each byte of a file may cost: the process itself grows a little.
 BASE_BYTES, BYTES_PER_BYTE = 64 * 2**20, 64
 
@@ -51,8 +52,8 @@ def main() -> int:
 
 def fuzz(name: str, first: int, cases: int) -> tuple[int, list[dict]]:
     """The number of accepted files, and the failures."""
-    accepted, failures, end = 0, [], first + cases
-    while first < end:
+    accepted, failures, end, crashes = 0, [], first + cases, 0
+    while first < end and crashes < MAX_CRASHES:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
             report = pathlib.Path(folder) / "report"
             report.write_text("")
@@ -74,7 +75,7 @@ def fuzz(name: str, first: int, cases: int) -> tuple[int, list[dict]]:
         done = lines[-1].get("next", first) if lines else first
         if code < 0 or done == first:
             failures.append({"case": done, "what": f"the process ended with {code}"})
-            done += 1
+            done, crashes = done + 1, crashes + 1
         first = done
     return accepted, failures
 

@@ -16,6 +16,7 @@ import safetensors.numpy
 from ctranslate2_files import model, variable
 from external_toys import huggingface_toy, marian_toy
 from fuzz.mutation import mutate, mutate_json, mutate_safetensors, mutate_zip, zipped
+from marian_files import INTGEMM8, binary_model, shortlist
 from toy_workdir import toy_workdir
 
 from tf_transformer.export._ctranslate2 import export_ctranslate2
@@ -27,7 +28,8 @@ from tf_transformer.importing._pieces import sentencepiece_files
 from tf_transformer.importing._settings import parse_yaml, read_json
 from tf_transformer.importing._weight_files import read_weights
 from tf_transformer.importing.ctranslate2._binary_model import read_binary_model
-from tf_transformer.importing.marian._model import read_marian_vocabulary
+from tf_transformer.importing.marian._binary import read_marian_binary, read_shortlist
+from tf_transformer.importing.marian._vocabulary import read_marian_vocabulary
 from tf_transformer.text._subwords import Subwords
 from tf_transformer.text._vocabulary import train_model
 
@@ -74,7 +76,8 @@ class Reader:
         return True
 
 
-NAMES = ("ctranslate2", "npz", "marian-yml", "marian-vocabulary", "json", "safetensors", "h5", "sentencepiece", "zip")
+NAMES = ("ctranslate2", "npz", "marian-bin", "shortlist", "marian-yml", "marian-vocabulary")
+NAMES += ("json", "safetensors", "h5", "sentencepiece", "zip")
 FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "huggingface-folder")
 
 
@@ -111,6 +114,8 @@ def _readers() -> dict[str, Reader]:
     return {
         "ctranslate2": Reader("model.bin", (_ctranslate2(), _ctranslate2(version=4)), read_binary_model),
         "npz": Reader("model.npz", (_npz(np.savez), _npz(np.savez_compressed)), read_npz, mutate_zip),
+        "marian-bin": Reader("model.bin", (_marian_binary(),), read_marian_binary),
+        "shortlist": Reader("lex.bin", (shortlist([[], [5, 9], [3]]),), read_shortlist),
         "marian-yml": Reader("decoder.yml", (_YAML,), lambda path: parse_yaml(path.read_bytes(), str(path))),
         "marian-vocabulary": Reader("vocab.yml", (_VOCABULARY,), read_marian_vocabulary),
         "json": Reader("config.json", (settings, b'{"</s>": 0, "<unk>": 1, "a": 2}'), read_json, mutate_json),
@@ -148,6 +153,17 @@ def _ctranslate2(version: int = 6) -> bytes:
         aliases=[("e/weight", "a/weight"), ("f", "d")],
         version=version,
     )
+
+
+def _marian_binary() -> bytes:
+    tensors = {
+        "Wemb": np.ones((7, 5), np.float32),
+        "a_W1": np.ones((5, 3), np.float32),
+        "b": np.ones((1, 3), np.float16),
+    }
+    tensors["a_W1_QuantMultA"] = np.ones((1, 1), np.float32)
+    options = {"special:model.yml": np.frombuffer(_YAML + b"\0", np.int8)}
+    return binary_model(tensors | options, {"Wemb": INTGEMM8, "a_W1": INTGEMM8})
 
 
 def _npz(save: Callable) -> bytes:

@@ -109,7 +109,7 @@ def _check_shapes(external: ExternalModel) -> None:
     dim, inner = fields["model_dim"], fields["feed_forward_dim"]
     keys, values = (fields["num_heads"] * fields[f"{part}_dim"] for part in ("key", "value"))
     shapes = {"query": (dim, keys), "key": (dim, keys), "value": (dim, values), "output": (values, dim)}
-    shapes |= {"inner": (dim, inner), "outer": (inner, dim)}
+    shapes |= {"inner": (dim, inner), "outer": (inner, dim), "input": (dim, dim), "forget": (dim, dim)}
     for name, tensor in external.layers.items():
         *_, part, kind = name.split("/")
         if kind in ("kernel", "bias"):

@@ -14,7 +14,7 @@ from tf_transformer.importing._assembly import ImportedModel, assemble
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError
 from tf_transformer.importing.ctranslate2 import argos_facts, read_ctranslate2
 from tf_transformer.importing.huggingface import read_huggingface
-from tf_transformer.importing.marian import read_marian
+from tf_transformer.importing.marian import is_marian_binary, is_marian_folder, read_marian
 from tf_transformer.model import Transformer
 from tf_transformer.text import TokenizerError
 from tf_transformer.workdir import Workdir, assign_model
@@ -68,7 +68,7 @@ def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None)
         raise ImportedModelError(f"There is nothing at {path}.")
     if path.is_file() and path.suffix in (".argosmodel", ".zip"):
         return _read_archive(path, source_tokenizer, target_tokenizer)
-    if path.is_file() and path.suffix == ".npz":
+    if path.is_file() and (path.suffix == ".npz" or (path.suffix == ".bin" and is_marian_binary(path))):
         return read_marian(path.parent, path, source_tokenizer, target_tokenizer)
     if path.is_file() and path.suffix in (".pt", ".bin", ".pkl", ".ckpt"):
         raise ImportedModelError(
@@ -101,20 +101,20 @@ def _read_folder(path: pathlib.Path, source_tokenizer, target_tokenizer) -> Exte
         return _read_folder(path / "model", source_tokenizer, target_tokenizer)
     if (path / "config.json").is_file():
         return read_huggingface(path, source_tokenizer, target_tokenizer)
-    if any(path.glob("*.npz")):
+    if is_marian_folder(path):
         return read_marian(path, None, source_tokenizer, target_tokenizer)
     names = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
     raise ImportedModelError(
-        f"{path} is none of the models that can be imported: Marian (*.npz), Hugging Face's Marian (config.json), "
-        f"CTranslate2 (model.bin). It holds {names}."
+        f"{path} is none of the models that can be imported: Marian (*.npz, model*.bin), Hugging Face's Marian "
+        f"(config.json), CTranslate2 (model.bin). It holds {names}."
     )
 
 
 def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
     """The shallowest folder of an unpacked archive that holds a model."""
-    marks = [*folder.rglob("model.bin"), *folder.rglob("*.npz"), *folder.rglob("config.json")]
+    marks = [file for name in ("*.bin", "*.npz", "config.json") for file in folder.rglob(name)]
     if not marks:
-        raise ImportedModelError(f"{archive} holds no model: no model.bin, *.npz or config.json is in it.")
+        raise ImportedModelError(f"{archive} holds no model: no *.bin, *.npz or config.json is in it.")
     return min((mark.parent for mark in marks), key=lambda found: len(found.parts))
 
 

@@ -23,13 +23,22 @@ class LayerReader(Protocol):
         """inner and outer."""
 
     def norm(self, stack: str, layer: int, sublayer: str) -> tuple[np.ndarray, np.ndarray]:
-        """gamma and beta beside "self_attention", "cross_attention" or "feed_forward"."""
+        """gamma and beta beside "self_attention", "ssru", "cross_attention" or "feed_forward"."""
 
     def final_norm(self, stack: str) -> tuple[np.ndarray, np.ndarray]:
         """gamma and beta at the end of a stack with pre-norm."""
 
 
-def layer_tensors(reader: LayerReader, depths: dict[str, int], pre_norm: bool) -> tuple[dict[str, np.ndarray], bool]:
+class SSRUReader(LayerReader, Protocol):
+    """A reader of a format whose decoders may have an SSRU instead of self-attention."""
+
+    def ssru(self, layer: int) -> dict[str, Linear]:
+        """input, without a bias, and forget."""
+
+
+def layer_tensors(
+    reader: LayerReader, depths: dict[str, int], pre_norm: bool, ssru: bool = False
+) -> tuple[dict[str, np.ndarray], bool]:
     """All weights of the stacks by our names, and whether the attention's projections have biases.
 
     Biases that only some of them lack are zeros.
@@ -37,13 +46,15 @@ def layer_tensors(reader: LayerReader, depths: dict[str, int], pre_norm: bool) -
     Args:
         depths: layers of "encoder" and "decoder".
         pre_norm: whether there are final norms.
+        ssru: whether the decoder has SSRUs instead of self-attention; `reader` is an `SSRUReader` then.
     """
     tensors = {}
     for stack, depth in depths.items():
         for layer in range(depth):
             name = f"{stack}/layer_{layer}"
-            for kind in ("self_attention", "cross_attention") if stack == "decoder" else ("self_attention",):
-                _put_linears(tensors, f"{name}/{kind}", reader.attention(stack, layer, kind))
+            for kind in _sublayers(stack, ssru):
+                linears = reader.ssru(layer) if kind == "ssru" else reader.attention(stack, layer, kind)
+                _put_linears(tensors, f"{name}/{kind}", linears)
                 _put_norm(tensors, f"{name}/{kind}_norm", reader.norm(stack, layer, kind))
             _put_linears(tensors, f"{name}/feed_forward", reader.feed_forward(stack, layer))
             _put_norm(tensors, f"{name}/feed_forward_norm", reader.norm(stack, layer, "feed_forward"))
@@ -51,6 +62,12 @@ def layer_tensors(reader: LayerReader, depths: dict[str, int], pre_norm: bool) -
             _put_norm(tensors, f"{stack}/final_norm", reader.final_norm(stack))
     biased = _fill_biases(tensors)
     return {name: np.ascontiguousarray(value, np.float32) for name, value in tensors.items()}, biased
+
+
+def _sublayers(stack: str, ssru: bool) -> tuple[str, ...]:
+    if stack == "encoder":
+        return ("self_attention",)
+    return ("ssru" if ssru else "self_attention", "cross_attention")
 
 
 def _fill_biases(tensors: dict) -> bool:
@@ -85,7 +102,8 @@ def check_tensors(tensors: dict[str, np.ndarray], name: str) -> None:
 def _put_linears(tensors: dict, name: str, linears: dict[str, Linear]) -> None:
     for part, (kernel, bias) in linears.items():
         tensors[f"{name}/{part}/kernel"] = kernel
-        tensors[f"{name}/{part}/bias"] = bias
+        if not name.endswith("/ssru") or part != "input":
+            tensors[f"{name}/{part}/bias"] = bias
 
 
 def _put_norm(tensors: dict, name: str, norm: tuple[np.ndarray, np.ndarray]) -> None:

@@ -125,6 +125,11 @@ def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
     return made.SerializeToString()
 
 
+def piece_names(model: bytes) -> list[str]:
+    """The pieces of a checked SentencePiece model, in the order of their ids."""
+    return [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces]
+
+
 def sentencepiece_files(directory: pathlib.Path, source=None, target=None) -> tuple[bytes, bytes | None]:
     """The checked SentencePiece models of source and target; the second is None where there is one only.
 

@@ -18,7 +18,7 @@ from tf_transformer.importing import _assembly as assembly
 from tf_transformer.importing._external_model import ImportedModelError
 from tf_transformer.importing._importer import import_model
 from tf_transformer.importing._pieces import sentencepiece_files
-from tf_transformer.importing.marian import _model as marian_npz
+from tf_transformer.importing.marian import _model as marian_model
 from tf_transformer.text._model_file import read_model_file
 
 
@@ -225,8 +225,10 @@ def test_two_vocabularies_of_marian_need_to_be_told_apart(tmp_path):
     for name in ("en.vocab.yml", "de.vocab.yml"):
         (tmp_path / name).write_text("</s>: 0")
     with pytest.raises(ImportedModelError, match=r"decoder.yml with the two under `vocabs`; found de.vocab.yml, en"):
-        marian_npz._vocabulary_files(tmp_path, {})
-    assert len(marian_npz._vocabulary_files(tmp_path, {"vocabs": ["en.vocab.yml", "de.vocab.yml"]})) == 2
+        marian_model._DecoderFile.of(tmp_path).vocabularies()
+    (tmp_path / "decoder.yml").write_text("vocabs: [en.vocab.yml, de.vocab.yml]")
+    files = marian_model._DecoderFile.of(tmp_path).vocabularies()
+    assert [file.name for file in files] == ["en.vocab.yml", "de.vocab.yml"]
 
 
 @pytest.mark.parametrize("field", ["output_table", "output_bias"])

@@ -1,7 +1,7 @@
 import pytest
 
 from tf_transformer.importing._external_model import ImportedModelError
-from tf_transformer.importing.marian._model import read_marian_vocabulary
+from tf_transformer.importing.marian._vocabulary import read_marian_vocabulary
 
 
 def test_every_way_to_write_a_token(tmp_path):

@@ -37,7 +37,7 @@ def test_changed_files_are_read_or_rejected(name, choose: random.Random):
     accepts(name, chosen.change(choose.choice(chosen.seeds), choose))
 
 
-@pytest.mark.parametrize("name", ["ctranslate2", "npz", "safetensors", "zip"])
+@pytest.mark.parametrize("name", ["ctranslate2", "npz", "marian-bin", "shortlist", "safetensors", "zip"])
 @settings(CHECKS, max_examples=40)
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_truncated_files_are_rejected(name, share):

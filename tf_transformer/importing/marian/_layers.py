@@ -1,4 +1,4 @@
-"""The layers in the arrays of Marian's .npz."""
+"""The layers in the tensors of a Marian model."""
 
 import pathlib
 
@@ -8,6 +8,7 @@ from tf_transformer.importing._external_model import ImportedModelError
 from tf_transformer.importing._layer_weights import Linear
 
 _ATTENTION = {"self_attention": "self", "cross_attention": "context"}
+_NORMS = {"feed_forward": "ffn_ffn", "ssru": "rnn_ffn"}
 _PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 
 
@@ -24,12 +25,16 @@ class MarianLayers:
         name = f"{stack}_l{layer + 1}_{_ATTENTION[kind]}"
         return {part: self._linear(name, theirs) for part, theirs in _PARTS.items()}
 
+    def ssru(self, layer: int) -> dict[str, Linear]:
+        name = f"decoder_l{layer + 1}_rnn"
+        return {"input": (self._matrix(f"{name}_W"), None), "forget": self._linear(name, "f")}
+
     def feed_forward(self, stack: str, layer: int) -> dict[str, Linear]:
         name = f"{stack}_l{layer + 1}_ffn"
         return {"inner": self._linear(name, "1"), "outer": self._linear(name, "2")}
 
     def norm(self, stack: str, layer: int, sublayer: str) -> tuple[np.ndarray, np.ndarray]:
-        part = f"{_ATTENTION[sublayer]}_Wo" if sublayer in _ATTENTION else "ffn_ffn"
+        part = f"{_ATTENTION[sublayer]}_Wo" if sublayer in _ATTENTION else _NORMS[sublayer]
         name = f"{stack}_l{layer + 1}_{part}"
         return self._vector(f"{name}_ln_scale"), self._vector(f"{name}_ln_bias")
 

@@ -44,6 +44,7 @@ class MarianOptions:
     heads: int
     feed_forward_dim: int
     activation: str
+    ssru: bool
 
     @property
     def gelu(self) -> bool:
@@ -62,6 +63,12 @@ class MarianOptions:
                     f"{file}: Marian's option {name} is {show(values.get(name))}; we have a part for "
                     f"{' or '.join(repr(each) for each in allowed)} only."
                 )
+        ssru = values.get("transformer-decoder-autoreg") == "rnn"
+        if ssru and values.get("dec-cell") != "ssru":
+            raise ImportedModelError(
+                f"{file}: Marian's option dec-cell is {show(values.get('dec-cell'))}; of recurrent cells we have the "
+                "SSRU only."
+            )
         dim = _number(values, "transformer-dim-ffn", 2048, MAX_FEED_FORWARD_DIM, file)
         decoder_dim = _number(values, "transformer-decoder-dim-ffn", 0, MAX_FEED_FORWARD_DIM, file)
         if decoder_dim not in (0, dim):
@@ -70,7 +77,7 @@ class MarianOptions:
         heads = _number(values, "transformer-heads", 8, MAX_HEADS, file)
         if not heads:
             raise ImportedModelError(f"{file}: Marian's option transformer-heads must be above 0.")
-        return cls(depths, heads, dim, values.get("transformer-ffn-activation", "swish"))
+        return cls(depths, heads, dim, values.get("transformer-ffn-activation", "swish"), ssru)
 
     def architecture(self, dim: int) -> dict:
         """Fields of `ModelConfig`."""
