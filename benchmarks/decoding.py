@@ -61,12 +61,14 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
     import tensorflow as tf
 
     from tf_transformer.decoding import SearchOptions, search_ids
+    from tf_transformer.layers import inference_layout
     from tf_transformer.model import Transformer
     from tf_transformer.presets import get_preset
 
     module = tf.Module()
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
-    module.model = Transformer(config, transposed_kernels=True)
+    with inference_layout():
+        module.model = Transformer(config)
     options = SearchOptions(eos_id=3, beam_size=beam, n_best=1, min_length=100_000, forbidden_ids=(0, 2))
 
     @tf.function(

@@ -112,7 +112,7 @@ class Both:
         self.folder = next(folder.rglob("model.bin")).parent
         self.workdir = import_model(self.folder, scratch / "run")
         self.theirs = Theirs(self.folder, KINDS, threads)
-        self._model = self.workdir.load_model(transposed_kernels=True)
+        self._model = self.workdir.load_model(for_inference=True)
 
     def translator(self, beam: int):
         """Our translator."""
@@ -167,17 +167,15 @@ def rounded_activations():
     That is what CTranslate2 does where its weights are int8: each row is multiplied by 127 / max |x| and rounded. The
     weights of an imported int8 model are such numbers already.
     """
-    from tf_transformer.decoding import _decoder_step as decoder_step
-    from tf_transformer.layers import Projection
+    from tf_transformer.layers import Projection, SharedEmbedding
 
-    project, step, logits = Projection.call, decoder_step._project, decoder_step.DecoderStep._logits
-    Projection.call = lambda layer, x: project(layer, _rounded(x))
-    decoder_step._project = lambda layer, x: step(layer, _rounded(x))
-    decoder_step.DecoderStep._logits = lambda decoder, x, beams: logits(decoder, _rounded(x), beams)
+    apply, logits = Projection.apply, SharedEmbedding.logits
+    Projection.apply = lambda layer, x: apply(layer, _rounded(x))
+    SharedEmbedding.logits = lambda layer, x: logits(layer, _rounded(x))
     try:
         yield
     finally:
-        Projection.call, decoder_step._project, decoder_step.DecoderStep._logits = project, step, logits
+        Projection.apply, SharedEmbedding.logits = apply, logits
 
 
 def _rounded(x):

@@ -14,6 +14,7 @@ from tf_transformer.export._signatures import trace_signatures
 from tf_transformer.export._stored_weights import Rounding, compare_rounded, rounded, stored
 from tf_transformer.export._trial_rows import batches_of, sentences_of, unusual_batches
 from tf_transformer.export._verify import Answer, Request, trial_requests
+from tf_transformer.layers import inference_layout
 from tf_transformer.model import Transformer
 from tf_transformer.workdir import Workdir, assign_model, named_variables
 from tf_transformer.workdir.checkpoints import load_model_tensors
@@ -45,8 +46,8 @@ class Candidate:
         full = load_model_tensors(checkpoint)
         kept = rounded(full, weights, str(checkpoint))
         # Neither the policy of this process or of the training nor its GPU says anything about servers.
-        with tf.device("/CPU:0"):
-            self.model = Transformer(workdir.config.model, transposed_kernels=True, dtype="float32")
+        with tf.device("/CPU:0"), inference_layout():
+            self.model = Transformer(workdir.config.model, dtype="float32")
         assign_model(self.model, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
         translator = Translator(self.model, workdir.tokenizers, self.decoding)

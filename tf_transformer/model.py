@@ -1,6 +1,8 @@
-"""The whole model: encoder, decoder, and the embedding that ties them (figure 1 of the paper)."""
+"""Transformer model: encoder, decoder and embeddings (figure 1 of the paper)."""
 
 import dataclasses
+import os
+from typing import Any
 
 import keras
 from keras import ops
@@ -20,24 +22,23 @@ from tf_transformer.presets import get_preset
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Transformer(keras.Model):
-    """The encoder-decoder of the paper. Its weights exist as soon as it does.
+    """The paper's encoder-decoder model. Its weights are created by the constructor.
 
-    Padding in the source is hidden by the ids themselves (`config.pad_id`); in the target causality hides it.
+    Padding of the source is masked by its ids (`config.pad_id`); padding of the target is hidden by the causal mask.
 
     Args:
         config: a `ModelConfig`.
-        transposed_kernels: whether the layers keep their kernels as (out, in), which is faster where a model only
-            translates, on a CPU; see `layers.Projection`.
 
     Call arguments:
         inputs: {"source": (B, S), "target": (B, T)}, integers; `target` is the decoder's input, which begins with
             `config.bos_id`. For packed rows also "source_segments", "target_segments" (0 = padding) and
             "source_positions", "target_positions", shaped like the ids.
-        return_attention: whether {"encoder": […], "decoder": […], "cross": […]} is returned too, a list of weights
-            (B, H, queries, keys) with an entry a layer.
+        return_attention_scores: whether to return {"encoder": […], "decoder": […], "cross": […]}, too: lists with the
+            attention weights (B, H, queries, keys) of each layer.
+        training: whether dropout is active.
 
     Returns:
-        Logits (B, T, V), float32; or these and the weights.
+        Logits (B, T, V), float32; or a tuple of them and the attention weights.
 
     Example:
         >>> model = Transformer.from_preset("tiny", vocab_size=100)
@@ -45,10 +46,9 @@ class Transformer(keras.Model):
         TensorShape([1, 2, 100])
     """
 
-    def __init__(self, config: ModelConfig, name="transformer", *, transposed_kernels: bool = False, **kwargs):
+    def __init__(self, config: ModelConfig, name: str = "transformer", **kwargs: Any):
         super().__init__(name=name, **kwargs)
         self.config = config
-        self.transposed_kernels = transposed_kernels
         self.source_embedding = self._new_embedding("source_embedding", config.vocab_size)
         self.target_embedding = self.source_embedding
         if config.tied_embeddings != "all":
@@ -60,17 +60,18 @@ class Transformer(keras.Model):
         self.target_positions = self._new_positions("target_positions")
         self.source_dropout = keras.layers.Dropout(config.dropout, dtype=self.dtype_policy, name="source_dropout")
         self.target_dropout = keras.layers.Dropout(config.dropout, dtype=self.dtype_policy, name="target_dropout")
-        self.encoder = Encoder(config.num_layers, **self._block_arguments(), name="encoder")
-        self.decoder = Decoder(config.decoder_layers, **self._block_arguments(), name="decoder")
+        block_arguments = {name: getattr(config, name) for name in BLOCK_ARGUMENTS} | {"dtype": self.dtype_policy}
+        self.encoder = Encoder(config.num_layers, **block_arguments, name="encoder")
+        self.decoder = Decoder(config.decoder_layers, **block_arguments, name="decoder")
         self.output_bias = None
         self.build()
 
     @classmethod
-    def from_preset(cls, preset: str, **changes) -> "Transformer":
-        """A model with fresh weights. `changes` are fields of `ModelConfig`, `vocab_size` first of all."""
+    def from_preset(cls, preset: str, **changes: Any) -> "Transformer":
+        """A model with random weights. `changes` are fields of `ModelConfig` to replace, such as `vocab_size`."""
         return cls(dataclasses.replace(get_preset(preset).model, **changes))
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
         hidden = (None, None, self.config.model_dim)
@@ -85,7 +86,7 @@ class Transformer(keras.Model):
             self.output_bias = self.add_weight(shape=(size,), initializer="zeros", name="output_bias")
         self.built = True
 
-    def call(self, inputs, training=None, return_attention=False):
+    def call(self, inputs: dict[str, Any], training: bool | None = None, return_attention_scores: bool = False) -> Any:
         source, target = self._checked(inputs)
         segments = inputs.get("source_segments"), inputs.get("target_segments")
         memory = self.encode(
@@ -93,9 +94,9 @@ class Transformer(keras.Model):
             segments=segments[0],
             positions=inputs.get("source_positions"),
             training=training,
-            return_attention=return_attention,
+            return_attention_scores=return_attention_scores,
         )
-        memory, encoder_weights = memory if return_attention else (memory, None)
+        memory, encoder_weights = memory if return_attention_scores else (memory, None)
         logits = self.decode(
             target,
             memory,
@@ -104,45 +105,57 @@ class Transformer(keras.Model):
             segments=segments[1],
             positions=inputs.get("target_positions"),
             training=training,
-            return_attention=return_attention,
+            return_attention_scores=return_attention_scores,
         )
-        if not return_attention:
+        if not return_attention_scores:
             return logits
         logits, decoder_weights = logits
         return logits, {"encoder": encoder_weights} | decoder_weights
 
-    def encode(self, source, segments=None, positions=None, training=None, return_attention=False):
-        """Ids (B, S) to the encoder's output (B, S, D); with `return_attention` also the layers' weights."""
+    def encode(
+        self,
+        source: Any,
+        segments: Any = None,
+        positions: Any = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Encode ids (B, S) to (B, S, D); with `return_attention_scores` also return the layers' weights."""
         x = self.source_positions(self.source_embedding(source), positions=positions)
         x = self.source_dropout(x, training=training)
-        within = None if segments is None else segment_mask(segments, segments)
-        mask = padding_mask(source, self.config.pad_id)
-        return self.encoder(x, mask=mask, attention_mask=within, return_attention=return_attention, training=training)
+        return self.encoder(
+            x,
+            mask=padding_mask(source, self.config.pad_id),
+            attention_mask=None if segments is None else segment_mask(segments, segments),
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
 
     def decode(
         self,
-        target,
-        memory,
-        source_mask,
-        source_segments=None,
-        segments=None,
-        positions=None,
-        training=None,
-        return_attention=False,
-    ):
-        """Logits (B, T, V) of what follows each of the ids `target` (B, T).
+        target: Any,
+        memory: Any,
+        source_mask: Any,
+        source_segments: Any = None,
+        segments: Any = None,
+        positions: Any = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Compute the logits (B, T, V) of the token after each of the ids `target` (B, T).
 
         Args:
             target: the decoder's input.
             memory: the encoder's output (B, S, D).
             source_mask: boolean (B, S), False where the source is padding.
             source_segments, segments, positions: of packed rows.
-            return_attention: whether {"decoder": […], "cross": […]} is returned too.
+            training: whether dropout is active.
+            return_attention_scores: whether to return {"decoder": […], "cross": […]}, too.
         """
         hidden = self.decode_hidden(
-            target, memory, source_mask, source_segments, segments, positions, training, return_attention
+            target, memory, source_mask, source_segments, segments, positions, training, return_attention_scores
         )
-        if not return_attention:
+        if not return_attention_scores:
             return self.logits(hidden)
         hidden, layers = hidden
         weights = {"decoder": [layer["self"] for layer in layers], "cross": [layer["cross"] for layer in layers]}
@@ -150,85 +163,83 @@ class Transformer(keras.Model):
 
     def decode_hidden(
         self,
-        target,
-        memory,
-        source_mask,
-        source_segments=None,
-        segments=None,
-        positions=None,
-        training=None,
-        return_attention=False,
-    ):
-        """The decoder's last hidden states (B, T, D), before `logits`; arguments as in `decode`."""
+        target: Any,
+        memory: Any,
+        source_mask: Any,
+        source_segments: Any = None,
+        segments: Any = None,
+        positions: Any = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Compute the decoder's last hidden states (B, T, D), the input of `logits`; arguments as in `decode`."""
         within = across = None
         if segments is not None:
             within, across = segment_mask(segments, segments), segment_mask(segments, source_segments)
         return self.decoder(
-            self._embed_target(target, positions, training),
+            self.embed_target(target, positions, training),
             memory,
             memory_mask=source_mask,
             self_attention_mask=within,
             cross_attention_mask=across,
-            return_attention=return_attention,
+            return_attention_scores=return_attention_scores,
             training=training,
         )
 
-    def start_cache(self, memory, max_length):
-        """The decoder's memory of a sequence of at most `max_length` ids that `decode_step` makes."""
-        return self.decoder.start_cache(ops.shape(memory)[0], max_length, memory)
-
-    def decode_step(self, target, cache, index, source_mask):
-        """Logits (B, N, V) of the ids `target` (B, N) at positions `index` …, and the cache with them in it."""
-        positions = index + ops.arange(ops.shape(target)[1])
-        x = self._embed_target(target, positions, training=False)
-        hidden, cache = self.decoder.step(x, cache, index, source_mask)
-        return self.logits(hidden), cache
-
-    def logits(self, hidden):
-        """Hidden states (B, T, D) to logits (B, T, V), float32 (section 3.4)."""
-        logits = self.output_embedding.logits(hidden)
-        return logits if self.output_bias is None else logits + ops.cast(self.output_bias, "float32")
-
-    def _embed_target(self, target, positions, training):
+    def embed_target(self, target: Any, positions: Any = None, training: bool | None = None) -> Any:
+        """The decoder's input: embeddings (B, T, D) of the ids `target` (B, T) with their positions."""
         x = self.target_positions(self.target_embedding(target), positions=positions)
         return self.target_dropout(x, training=training)
 
-    def _new_embedding(self, name, size):
+    def logits(self, hidden: Any) -> Any:
+        """Project hidden states (B, T, D) to logits (B, T, V), float32 (section 3.4)."""
+        logits = self.output_embedding.logits(hidden)
+        return logits if self.output_bias is None else logits + ops.cast(self.output_bias, "float32")
+
+    def export(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
+        """Export the forward pass, from ids to logits, as `keras.Model.export` does.
+
+        For a SavedModel that translates text, use `tf_transformer.export.export_model`.
+
+        Args:
+            filepath: directory to write.
+            input_signature: {"source": (B, S), "target": (B, T)} as int32 unless given.
+        """
+        if len(args) < 3:
+            ids = keras.InputSpec(shape=(None, None), dtype="int32")
+            kwargs.setdefault("input_signature", [{"source": ids, "target": ids}])
+        super().export(filepath, *args, **kwargs)
+
+    @property
+    def transposed_kernels(self) -> bool:
+        """Whether the kernels are stored as (out, in); see `layers.inference_layout`."""
+        return self.encoder.layers[0].feed_forward.inner.transposed
+
+    def _new_embedding(self, name: str, size: int) -> SharedEmbedding:
         config = self.config
-        # No mask: the model makes its own, and the decoder's first id may be the padding's in imported models.
+        # No Keras mask: the model creates its own, and imported models may begin the target with the padding id.
         return SharedEmbedding(
             size, config.model_dim, config.scale_embeddings, pad_id=None, dtype=self.dtype_policy, name=name
         )
 
-    def _new_positions(self, name):
+    def _new_positions(self, name: str) -> PositionalEncoding:
         return PositionalEncoding(self.config.positions, self.config.max_positions, dtype=self.dtype_policy, name=name)
 
-    def _block_arguments(self) -> dict:
-        config = self.config
-        others = {
-            "use_bias": config.attention_bias,
-            "block_size": config.attention_block_size,
-            "transposed_kernels": self.transposed_kernels,
-        }
-        return {name: getattr(config, name) for name in BLOCK_ARGUMENTS if name not in others} | {
-            **others,
-            "dtype": self.dtype_policy,
-        }
-
-    def _checked(self, inputs):
+    def _checked(self, inputs: Any) -> tuple[Any, Any]:
         if not isinstance(inputs, dict) or "source" not in inputs or "target" not in inputs:
-            got = sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__
-            raise ValueError(f'{self.name} is called with {{"source": (B, S), "target": (B, T)}}; got {got}.')
+            received = sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__
+            raise ValueError(
+                f'{self.name} expects inputs {{"source": (B, S), "target": (B, T)}}. Received: {received}.'
+            )
         for name in ("source", "target"):
             if len(inputs[name].shape) != 2:
                 shape = tuple(inputs[name].shape)
-                raise ValueError(f"{self.name} expects `{name}` ids of shape (batch, length); got {shape}.")
+                raise ValueError(f"{self.name} expects `{name}` ids of shape (B, length). Received: shape {shape}.")
         return inputs["source"], inputs["target"]
 
-    def get_config(self):
-        config = {"config": self.config.to_dict(), "transposed_kernels": self.transposed_kernels}
-        return super().get_config() | config
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"config": self.config.to_dict()}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any], custom_objects: dict | None = None) -> "Transformer":
         return cls(**config | {"config": ModelConfig.from_dict(config["config"])})

@@ -317,20 +317,18 @@ save("training")
 #
 # ## 10. Decoding
 #
-# At inference the target is not known. Greedy search appends the most probable token until EOS. The decoder computes
-# one position at a time with a cache, so earlier positions are not computed again.
+# At inference the target is not known. Greedy search appends the most probable token until EOS. This loop computes
+# all earlier positions again at each step; the search of the library (below) keeps their keys and values in a cache.
 
 
 # %%
 def sort_greedily(source):
     """Ids (N, L) that the model writes for `source` (N, S), one position at a time."""
-    cache = model.start_cache(model.encode(source), max_length=LENGTH + 1)
-    token, written = np.full((len(source), 1), BOS), []
-    for index in range(LENGTH + 1):
-        logits, cache = model.decode_step(token, cache, index, source != PAD)
-        token = np.argmax(logits, axis=-1)
-        written.append(token)
-    return np.hstack(written)
+    memory, target = model.encode(source), np.full((len(source), 1), BOS)
+    for _ in range(LENGTH + 1):
+        logits = model.decode(target, memory, source != PAD)
+        target = np.hstack([target, np.argmax(logits[:, -1:], axis=-1)])
+    return target[:, 1:]
 
 
 inputs, labels = examples(200)
@@ -357,7 +355,7 @@ for ids, score in zip(found.ids[0], found.scores[0]):
 
 # %%
 row = {name: rows[:1] for name, rows in inputs.items()}
-_, maps = model(row, return_attention=True)
+_, maps = model(row, return_attention_scores=True)
 count = int(lengths[0])
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.5))
 for head, axis in enumerate(axes):

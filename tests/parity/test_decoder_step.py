@@ -1,5 +1,7 @@
 """The cached decoder step against the whole model, for every option a model has."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from tf_transformer.config import ModelConfig
 from tf_transformer.decoding._decoder_step import DecoderStep
 from tf_transformer.decoding._options import Step
+from tf_transformer.layers import inference_layout
 from tf_transformer.model import Transformer
 
 SMALL = {
@@ -32,13 +35,14 @@ VARIANTS = {
     "target tied": {"tied_embeddings": "target", "target_vocab_size": 29, "scale_embeddings": False},
     "shallow decoder": {"num_layers": 3, "num_decoder_layers": 1},
     "blockwise": {"attention_block_size": 4},
-    "transposed kernels": {"transposed_kernels": True},
+    "layout for inference": {"for_inference": True},
 }
 BEAMS, LENGTH = 3, 6
 
 
-def random_model(transposed_kernels=False, **changes):
-    model = Transformer(ModelConfig(**(SMALL | changes)), transposed_kernels=transposed_kernels)
+def random_model(for_inference=False, **changes):
+    with inference_layout() if for_inference else contextlib.nullcontext():
+        model = Transformer(ModelConfig(**(SMALL | changes)))
     random = np.random.RandomState(1)
     for variable in model.variables:
         variable.assign(variable + 0.3 * random.randn(*variable.shape))
@@ -52,7 +56,7 @@ def test_cached_is_uncached(variant):
     source = random.randint(4, 23, (2, 7))
     source[1, 5:] = 0
     memory, mask = model.encode(tf.constant(source)), tf.constant(source != 0)
-    decoder = DecoderStep(model, BEAMS)
+    decoder = DecoderStep.from_model(model, BEAMS)
     state = decoder.start(memory, mask)
     texts = np.full((2, BEAMS, 1), model.config.bos_id)
     ancestors = np.zeros((2, BEAMS, 0), int)
@@ -61,16 +65,16 @@ def test_cached_is_uncached(variant):
             state = decoder.grow(state, tf.constant(index + 4))
         ancestors = np.concatenate([ancestors, np.tile(np.arange(BEAMS)[None, :, None], (2, 1, 1))], axis=2)
         room = np.pad(ancestors, [(0, 0), (0, 0), (0, index // 4 * 4 + 4 - index - 1)], constant_values=1)
-        asked = BEAMS if index else 1
-        tokens = tf.constant(texts[:, :asked, -1], tf.int32)
-        step = Step(tokens, tf.constant(index), tf.constant(room[:, :asked], tf.int32))
-        logits, state, _ = decoder.step(step, state)
+        active = BEAMS if index else 1
+        tokens = tf.constant(texts[:, :active, -1], tf.int32)
+        step = Step(tokens, tf.constant(index), tf.constant(room[:, :active], tf.int32))
+        logits, state, _ = decoder(step, state)
         expected = model.decode(
             tf.constant(texts.reshape(2 * BEAMS, -1)), tf.repeat(memory, BEAMS, axis=0), tf.repeat(mask, BEAMS, axis=0)
         )[:, -1]
-        expected = tf.reshape(expected, [2, BEAMS, -1])[:, :asked]
+        expected = tf.reshape(expected, [2, BEAMS, -1])[:, :active]
         np.testing.assert_allclose(logits, expected, atol=2e-5, rtol=2e-5)
-        parents, tokens = random.randint(0, asked, (2, BEAMS)), random.randint(4, 23, (2, BEAMS, 1))
+        parents, tokens = random.randint(0, active, (2, BEAMS)), random.randint(4, 23, (2, BEAMS, 1))
         texts = np.concatenate([np.take_along_axis(texts, parents[..., None], 1), tokens], axis=2)
         ancestors = np.take_along_axis(ancestors, parents[..., None], 1)
 
@@ -78,9 +82,9 @@ def test_cached_is_uncached(variant):
 def test_attention_covers_the_source():
     model = random_model()
     source = tf.constant([[5, 6, 3, 0, 0]])
-    decoder = DecoderStep(model, BEAMS, with_attention=True)
+    decoder = DecoderStep.from_model(model, BEAMS, with_attention=True)
     state = decoder.grow(decoder.start(model.encode(source), source != 0), tf.constant(2))
     step = Step(tf.constant([[2, 7, 8]]), tf.constant(0), tf.tile([[[0], [1], [2]]], [1, 1, 2]))
-    attention = decoder.step(step, state).attention
+    attention = decoder(step, state).attention
     np.testing.assert_allclose(tf.reduce_sum(attention[..., :3], axis=-1), np.ones((1, BEAMS)), rtol=1e-5)
     np.testing.assert_array_equal(attention[..., 3:], np.ones((1, BEAMS, 2)))

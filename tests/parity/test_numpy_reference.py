@@ -44,10 +44,10 @@ def test_attention(random):
 
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_multi_head_attention(random, use_bias):
-    layer, weights = randomised(layers.MultiHeadAttention(H, DK, DV, use_bias), TARGET, SOURCE)
+    layer, weights = randomised(layers.MultiHeadAttention(H, DK, DV, use_bias=use_bias), TARGET, SOURCE)
     mask = random.random((T, S)) > 0.3
     output, maps = layer(
-        TARGET.astype("float32"), SOURCE.astype("float32"), attention_mask=mask[None], return_attention=True
+        TARGET.astype("float32"), SOURCE.astype("float32"), attention_mask=mask[None], return_attention_scores=True
     )
     expected, expected_maps = reference.multi_head_attention(TARGET[0], SOURCE[0], weights, H, mask)
     assert_same(output, expected)

@@ -1,5 +1,7 @@
 """The model as a Keras user meets it: presets, saving, compile and fit, precision, errors."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import tensorflow as tf
 
 from tf_transformer import LabelSmoothedCrossEntropy, ModelConfig, NoamSchedule, Transformer
 from tf_transformer.config import ConfigError
+from tf_transformer.layers import inference_layout
 
 pytestmark = pytest.mark.long
 
@@ -25,13 +28,36 @@ def test_two_models_in_one_process_have_the_same_names():
     assert [v.path for v in first.trainable_variables] == [v.path for v in second.trainable_variables]
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_keras_file_round_trip(tmp_path, transposed):
-    model = Transformer(ModelConfig(**SIZES, output_bias=True, positions="learned"), transposed_kernels=transposed)
+@pytest.mark.parametrize("saved", [contextlib.nullcontext, inference_layout])
+@pytest.mark.parametrize("loaded", [contextlib.nullcontext, inference_layout])
+def test_keras_file_round_trip(tmp_path, saved, loaded):
+    with saved():
+        model = Transformer(ModelConfig(**SIZES, output_bias=True, positions="learned"))
     model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.config == model.config
-    np.testing.assert_array_equal(loaded(INPUTS), model(INPUTS))
+    with loaded():
+        other = keras.models.load_model(tmp_path / "model.keras")
+    assert other.config == model.config
+    assert (model.transposed_kernels, other.transposed_kernels) == (
+        saved is inference_layout,
+        loaded is inference_layout,
+    )
+    np.testing.assert_allclose(other(INPUTS), model(INPUTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("before", ["call", "fit", "nothing"])
+def test_keras_export(tmp_path, before):
+    model = Transformer(ModelConfig(**SIZES))
+    if before == "call":
+        model(INPUTS)
+    elif before == "fit":
+        model.compile("adam", LabelSmoothedCrossEntropy(0.1))
+        model.fit(tf.data.Dataset.from_tensors((INPUTS, np.array([[5, 6, 3], [9, 4, 3]]))), verbose=0)
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "exported")
+    longer = {name: np.concatenate([ids, ids[:, -1:]], axis=1) for name, ids in INPUTS.items()}
+    for inputs in (INPUTS, longer):
+        logits = exported.serve({name: tf.constant(ids, tf.int32) for name, ids in inputs.items()})
+        np.testing.assert_allclose(logits, model(inputs), atol=1e-5)
 
 
 def test_compile_and_fit_learn():
@@ -71,11 +97,11 @@ def test_dropout_acts_in_training_only():
 
 def test_wrong_inputs_are_rejected():
     model = Transformer(ModelConfig(**SIZES))
-    with pytest.raises(ValueError, match=r"called with .* got \['source'\]"):
+    with pytest.raises(ValueError, match=r"expects inputs .* Received: \['source'\]"):
         model({"source": INPUTS["source"]})
-    with pytest.raises(ValueError, match=r"`source` ids of shape \(batch, length\); got \(4,\)"):
+    with pytest.raises(ValueError, match=r"`source` ids of shape \(B, length\)\. Received: shape \(4,\)"):
         model({"source": INPUTS["source"][0], "target": INPUTS["target"]})
-    with pytest.raises(ValueError, match="ids from 0 to 22; got ids from 2 to 23"):
+    with pytest.raises(ValueError, match=r"ids from 0 to 22\. Received: ids from 2 to 23"):
         model({"source": INPUTS["source"], "target": np.array([[2, 23], [2, 4]])})
     with pytest.raises(ConfigError, match=r"There is no preset 'huge'. Presets: base, A1"):
         Transformer.from_preset("huge")

@@ -3,6 +3,7 @@ from ._batching import in_batches as in_batches
 from ._batching import length_batches as length_batches
 from ._batching import one_thread_an_operation as one_thread_an_operation
 from ._beam_search import beam_search as beam_search
+from ._decoder_step import DecoderStep as DecoderStep
 from ._greedy import greedy_search as greedy_search
 from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
@@ -20,10 +21,12 @@ from ._translator import PairScore as PairScore
 from ._translator import Translation as Translation
 from ._translator import Translator as Translator
 from ._translator import count_truncated as count_truncated
+from ._uncached_step import UncachedStep as UncachedStep
 
 __all__ = [
     "CHUNK_BYTES",
     "CHUNK_LINES",
+    "DecoderStep",
     "ExportedModel",
     "Hypotheses",
     "LineTranslation",
@@ -35,6 +38,7 @@ __all__ = [
     "StepResult",
     "Translation",
     "Translator",
+    "UncachedStep",
     "batches_at_a_time",
     "beam_search",
     "count_truncated",

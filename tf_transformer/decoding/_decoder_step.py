@@ -1,183 +1,228 @@
-"""The Transformer's decoder as a step function: one position of all beams, over a cache that is only appended to.
+"""Cached decoder step: one position of all beams, over a cache that is only appended to.
 
-The K beams of a sentence are K queries of one attention. Keys and values of the source belong to the sentence and are
-computed once. Those of the output lie where they were first written, at (position, slot), and each beam sees those of
-its own past through a mask: nothing is copied when beams change places. The arithmetic is float32 whatever the policy
-the model was trained with.
+The K beams of a sentence are K queries of one attention. Keys and values of the encoder's output belong to the
+sentence and are computed once. Those of the target stay where they were first written, at (position, slot), and each
+beam sees those of its own past through a mask: nothing is copied when beams are reordered. The arithmetic is float32
+whatever the policy that the model was trained with.
+
+Projections, embeddings and weights are those of the layers. What is done here in another way than in `Decoder.call` is
+done for speed: the cache, its mask, and layer normalisation as elementary operations (on CPUs half the time of the
+fused one for a few hundred rows).
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from tf_transformer.decoding._options import Step, StepResult
+from tf_transformer.layers import Decoder, DecoderLayer, MultiHeadAttention, Projection
 from tf_transformer.model import Transformer
 
 MASKED = -1e9
 
+State = dict[str, Any]
+
 
 class DecoderStep:
-    """The step function of a model, for a given number of beams.
+    """Step function of a `Decoder` for beam search, greedy search and sampling, with a cache of keys and values.
+
+    Args:
+        decoder: a built `layers.Decoder`, with or without cross-attention.
+        embed: (ids (B, K), positions (1,)) -> the decoder's input (B, K, D).
+        logits: the decoder's output (N, D) -> logits (N, V), V static.
+        beam_size: K, that of the search.
+        with_attention: whether to return the attention to the source, for a coverage penalty.
 
     Example:
-        decoder = DecoderStep(model, beams=4)
-        state = decoder.start(memory, source_mask)
-        beam_search(decoder.step, state, …, grow=decoder.grow)
+        step = DecoderStep.from_model(transformer, beam_size=4)
+        state = step.start(transformer.encode(source), source_mask)
+        beam_search(step, state, start_ids, max_lengths, options, grow=step.grow)
     """
 
-    def __init__(self, model: Transformer, beams: int, with_attention: bool = False):
-        self.model = model
-        self.config = model.config
-        self.beams = beams
+    def __init__(
+        self,
+        decoder: Decoder,
+        embed: Callable[[Any, Any], Any],
+        logits: Callable[[Any], Any],
+        beam_size: int,
+        with_attention: bool = False,
+    ):
+        self.decoder = decoder
+        self.embed = embed
+        self.logits = logits
+        self.beam_size = beam_size
         self.with_attention = with_attention
 
-    def start(self, memory, source_mask):
-        """The state before the first step: the encoder's output (B, S, D) and its mask (B, S) to keys and values."""
-        memory = tf.cast(memory, tf.float32)
-        batch, config = tf.shape(memory)[0], self.config
-        shape = [batch, config.num_heads, 0]
-        layers = []
-        for layer in self.model.decoder.layers:
-            attention = layer.memory_attention
-            layers.append(
-                {
-                    "keys": tf.zeros([*shape, self.beams * config.key_dim]),
-                    "values": tf.zeros([*shape, self.beams * config.value_dim]),
-                    "memory_keys": self._heads(_project(attention.key, memory), config.key_dim),
-                    "memory_values": self._heads(_project(attention.value, memory), config.value_dim),
-                }
-            )
-        return {"layers": layers, "source_mask": source_mask}
+    @classmethod
+    def from_model(cls, model: Transformer, beam_size: int, with_attention: bool = False) -> "DecoderStep":
+        """The step function of a `Transformer`."""
+        return cls(model.decoder, model.embed_target, model.logits, beam_size, with_attention)
 
-    def grow(self, state, capacity):
+    def start(
+        self, memory: tf.Tensor | None = None, source_mask: tf.Tensor | None = None, batch_size: Any = None
+    ) -> State:
+        """Create the state before the first step.
+
+        Args:
+            memory: (B, S, M), the encoder's output; None without cross-attention.
+            source_mask: boolean (B, S), False where the source is padding.
+            batch_size: B, for a decoder without cross-attention.
+        """
+        if (memory is None) == self.decoder.cross_attention:
+            raise ValueError(
+                "DecoderStep.start expects `memory` and `source_mask` if the decoder has cross-attention, `batch_size` "
+                f"if not. Received: cross_attention={self.decoder.cross_attention} and memory={memory}."
+            )
+        if memory is not None:
+            memory, batch_size = tf.cast(memory, tf.float32), tf.shape(memory)[0]
+        layers = [self._start_layer(layer, memory, batch_size) for layer in self.decoder.layers]
+        return {"layers": layers} if memory is None else {"layers": layers, "source_mask": source_mask}
+
+    def _start_layer(self, layer: DecoderLayer, memory: tf.Tensor | None, batch_size: Any) -> State:
+        shape = [batch_size, layer.num_heads, 0]
+        cache = {
+            "keys": tf.zeros([*shape, self.beam_size * layer.key_dim]),
+            "values": tf.zeros([*shape, self.beam_size * layer.value_dim]),
+        }
+        if memory is not None:
+            attention = layer.memory_attention
+            cache["memory_keys"] = _split_heads(_project(attention.key, memory), layer.num_heads)
+            cache["memory_values"] = _split_heads(_project(attention.value, memory), layer.num_heads)
+        return cache
+
+    def grow(self, state: State, capacity: tf.Tensor) -> State:
         """The state with room for `capacity` positions."""
 
-        def pad(cache):
+        def pad(cache: tf.Tensor) -> tf.Tensor:
             return tf.pad(cache, [[0, 0], [0, 0], [0, capacity - tf.shape(cache)[2]], [0, 0]])
 
         layers = [layer | {name: pad(layer[name]) for name in ("keys", "values")} for layer in state["layers"]]
         return state | {"layers": layers}
 
-    def step(self, step: Step, state) -> StepResult:
-        """Logits (B, K, V) of what follows each beam, and the state with this position written into it."""
-        x = self._embed(step)
-        past, places = self._ancestry_bias(step), self._places(step)
-        source = tf.where(state["source_mask"], 0.0, MASKED)[:, None, None]  # (B, 1, 1, S)
+    def __call__(self, step: Step, state: State) -> StepResult:
+        """Compute the logits (B, K, V) of the token after each beam, and the state with this position appended."""
+        x = tf.cast(self.embed(step.tokens, step.index[None]), tf.float32)
+        x = tf.reshape(x, [-1, x.shape[-1]])
+        past, slots = self._ancestry_bias(step), self._slots(step)
+        source = None
+        if "source_mask" in state:
+            source = tf.where(state["source_mask"], 0.0, MASKED)[:, None, None]  # (B, 1, 1, S)
         layers, weights = [], None
-        for layer, cache in zip(self.model.decoder.layers, state["layers"]):
-            x, cache, weights = self._layer(layer, x, cache, places, past, source)
+        for layer, cache in zip(self.decoder.layers, state["layers"]):
+            x, cache, weights = self._layer(layer, x, cache, slots, past, source)
             layers.append(cache)
-        if self.model.decoder.final_norm is not None:
-            x = _normalize(self.model.decoder.final_norm, x)
+        if self.decoder.final_norm is not None:
+            x = _normalize(self.decoder.final_norm, x)
         attention = None
         if self.with_attention:
             attention = tf.where(state["source_mask"][:, None], tf.reduce_mean(weights, axis=1), 1.0)
-        return StepResult(self._logits(x, tf.shape(step.tokens)[1]), state | {"layers": layers}, attention)
+        logits = self.logits(x)
+        logits = tf.reshape(logits, [-1, tf.shape(step.tokens)[1], logits.shape[-1]])
+        return StepResult(logits, state | {"layers": layers}, attention)
 
-    def _embed(self, step):
-        """The beams' last ids as vectors (B * K, D)."""
-        x = self.model.target_positions(self.model.target_embedding(step.tokens), positions=step.index[None])
-        return tf.reshape(tf.cast(x, tf.float32), [-1, self.config.model_dim])
-
-    def _ancestry_bias(self, step):
-        """What hides everything but a beam's own past: (B, 1, asked, C * K), 0 or MASKED."""
-        _, asked, capacity = tf.unstack(tf.shape(step.ancestors))
+    def _ancestry_bias(self, step: Step) -> tf.Tensor:
+        """The bias that masks everything but a beam's own past: (B, 1, active, C * K), 0 or MASKED."""
+        _, active, capacity = tf.unstack(tf.shape(step.ancestors))
         past = (tf.range(capacity) <= step.index)[:, None]
-        visible = (step.ancestors[..., None] == tf.range(self.beams)) & past  # (B, asked, C, K)
-        return tf.reshape(tf.where(visible, 0.0, MASKED), [-1, 1, asked, capacity * self.beams])
+        visible = (step.ancestors[..., None] == tf.range(self.beam_size)) & past  # (B, active, C, K)
+        return tf.reshape(tf.where(visible, 0.0, MASKED), [-1, 1, active, capacity * self.beam_size])
 
-    def _places(self, step):
-        """The rows of a cache (B, H, C, K) that this position is written to, in the order of (B, asked, H)."""
-        batch, asked, capacity = tf.unstack(tf.shape(step.ancestors))
-        heads = self.config.num_heads
-        first = ((tf.range(batch)[:, None] * heads + tf.range(heads)) * capacity + step.index) * self.beams
-        return tf.reshape(first[:, None] + tf.range(asked)[:, None], [-1])
+    def _slots(self, step: Step) -> tf.Tensor:
+        """The rows of a cache (B, H, C, K) that this position is written to, in the order of (B, active, H)."""
+        batch, active, capacity = tf.unstack(tf.shape(step.ancestors))
+        heads = self.decoder.num_heads
+        first = ((tf.range(batch)[:, None] * heads + tf.range(heads)) * capacity + step.index) * self.beam_size
+        return tf.reshape(first[:, None] + tf.range(active)[:, None], [-1])
 
-    def _layer(self, layer, x, cache, places, past, source):
-        """One layer: (B * K, D), its cache -> (B * K, D), its cache, the weights on the source (B, H, K, S)."""
+    def _layer(
+        self, layer: DecoderLayer, x: tf.Tensor, cache: State, slots: tf.Tensor, past: tf.Tensor, source: Any
+    ) -> tuple[tf.Tensor, State, Any]:
+        """One layer: (B * K, D) and its cache -> the same, and the attention to the source (B, H, K, S) or None."""
+        active, weights = tf.shape(past)[2], None
         attended, own = self._self_attention(
-            layer.causal_attention, _before(layer, x, "self_attention"), cache, places, past
+            layer.causal_attention, _before(layer, x, "self_attention"), cache, slots, past
         )
         x = _after(layer, x, attended, "self_attention")
-        query = _before(layer, x, "cross_attention")
-        attended, weights = self._attend(
-            layer.memory_attention, query, cache["memory_keys"], cache["memory_values"], source, tf.shape(past)[2]
-        )
-        x = _after(layer, x, attended, "cross_attention")
+        if layer.cross_attention:
+            query = _before(layer, x, "cross_attention")
+            attended, weights = _attend(
+                layer.memory_attention, query, cache["memory_keys"], cache["memory_values"], source, active
+            )
+            x = _after(layer, x, attended, "cross_attention")
         network = layer.feed_forward
-        inner = network.activate(_project(network.inner, _before(layer, x, "feed_forward")))
-        transformed = _project(network.outer, inner)
-        return _after(layer, x, transformed, "feed_forward"), cache | own, weights
+        inner = network.activation(network.inner.apply(_before(layer, x, "feed_forward")))
+        return _after(layer, x, network.outer.apply(inner), "feed_forward"), cache | own, weights
 
-    def _self_attention(self, attention, x, cache, places, past):
-        config, own, seen = self.config, {}, {}
+    def _self_attention(
+        self, attention: MultiHeadAttention, x: tf.Tensor, cache: State, slots: tf.Tensor, past: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
+        own, seen = {}, {}
         for name, projection, depth in (
-            ("keys", attention.key, config.key_dim),
-            ("values", attention.value, config.value_dim),
+            ("keys", attention.key, attention.key_dim),
+            ("values", attention.value, attention.value_dim),
         ):
-            new = tf.reshape(_project(projection, x), [-1, depth])
-            own[name] = _write(cache[name], new, places)
-            seen[name] = tf.reshape(own[name], [-1, config.num_heads, tf.shape(past)[3], depth])
-        attended, _ = self._attend(attention, x, seen["keys"], seen["values"], past, tf.shape(past)[2])
+            new = tf.reshape(projection.apply(x), [-1, depth])
+            own[name] = _write_in_place(cache[name], new, slots)
+            seen[name] = tf.reshape(own[name], [-1, attention.num_heads, tf.shape(past)[3], depth])
+        attended, _ = _attend(attention, x, seen["keys"], seen["values"], past, tf.shape(past)[2])
         return attended, own
 
-    def _attend(self, attention, x, keys, values, bias, beams):
-        """Attention of (B * K, D) to keys (B, H, N, d_k) and values (B, H, N, d_v): (B * K, D), (B, H, K, N)."""
-        config = self.config
-        query = tf.reshape(_project(attention.query, x), [-1, beams, config.num_heads * config.key_dim])
-        query = self._heads(query * config.key_dim**-0.5, config.key_dim)
-        weights = tf.nn.softmax(tf.matmul(query, keys, transpose_b=True) + bias)
-        attended = _swap(tf.matmul(weights, values))
-        joined = tf.reshape(attended, [-1, config.num_heads * config.value_dim])
-        return _project(attention.output_projection, joined), weights
 
-    def _heads(self, x, depth):
-        """(B, N, H * d) -> (B, H, N, d)."""
-        shape = tf.shape(x)
-        return _swap(tf.reshape(x, [shape[0], shape[1], self.config.num_heads, depth]))
-
-    def _logits(self, x, beams):
-        """(B * K, D) -> (B, K, V)."""
-        logits = tf.matmul(x, _float(self.model.output_embedding.table), transpose_b=True)
-        if self.model.output_bias is not None:
-            logits = tf.nn.bias_add(logits, _float(self.model.output_bias))
-        return tf.reshape(logits, [-1, beams, self.config.decoder_vocab_size])
+def _attend(
+    attention: MultiHeadAttention, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, bias: Any, active: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Attention of (B * K, D) to keys (B, H, N, d_k) and values (B, H, N, d_v): (B * K, D), (B, H, K, N)."""
+    heads, depth = attention.num_heads, attention.key_dim
+    query = tf.reshape(attention.query.apply(x), [-1, active, heads * depth])
+    query = _split_heads(query * depth**-0.5, heads)
+    weights = tf.nn.softmax(tf.matmul(query, keys, transpose_b=True) + bias)
+    attended = _swap(tf.matmul(weights, values))
+    joined = tf.reshape(attended, [-1, heads * attention.value_dim])
+    return attention.output_projection.apply(joined), weights
 
 
-def _write(cache, new, places):
-    """`cache` (B, H, C, K * d), as rows of d, with `new` (N, d) at `places` (N,), written in place.
+def _write_in_place(cache: tf.Tensor, new: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
+    """`cache` (B, H, C, K * d), as rows of d, with `new` (N, d) written to the rows `slots` (N,).
 
-    `tf.tensor_scatter_nd_update` would copy the whole cache at each step. Nothing else may hold the cache.
+    `InplaceUpdate` is deprecated, but `tf.tensor_scatter_nd_update` would copy the whole cache at each step. Nothing
+    else may hold the cache. The test of this function says what to do if a TensorFlow release removes it.
     """
-    written = tf.raw_ops.InplaceUpdate(x=tf.reshape(cache, [-1, new.shape[-1]]), i=places, v=new)
+    written = tf.raw_ops.InplaceUpdate(x=tf.reshape(cache, [-1, new.shape[-1]]), i=slots, v=new)
     return tf.reshape(written, tf.shape(cache))
 
 
-def _swap(x):
+def _split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
+    """(B, N, H * d) -> (B, H, N, d)."""
+    shape = tf.shape(x)
+    return _swap(tf.reshape(x, [shape[0], shape[1], heads, x.shape[-1] // heads]))
+
+
+def _swap(x: tf.Tensor) -> tf.Tensor:
     """(A, B, C, D) -> (A, C, B, D). As integers, because oneDNN transposes small floats four times slower."""
     return tf.bitcast(tf.transpose(tf.bitcast(x, tf.int32), [0, 2, 1, 3]), tf.float32)
 
 
-def _project(layer, x):
-    """A `Projection` in float32: (…, D) -> (…, E)."""
-    flat = tf.reshape(x, [-1, x.shape[-1]])
-    flat = tf.matmul(flat, _float(layer.kernel), transpose_b=layer.transposed)
-    flat = flat if layer.bias is None else tf.nn.bias_add(flat, _float(layer.bias))
-    return flat if x.shape.rank == 2 else tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [layer.units]], axis=0))
+def _project(layer: Projection, x: tf.Tensor) -> tf.Tensor:
+    """A projection of (B, N, D) as one matrix product: (B, N, E)."""
+    flat = layer.apply(tf.reshape(x, [-1, x.shape[-1]]))
+    return tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [layer.units]], axis=0))
 
 
-def _before(layer, x, name):
+def _before(layer: DecoderLayer, x: tf.Tensor, name: str) -> tf.Tensor:
     return _normalize(getattr(layer, f"{name}_norm"), x) if layer.norm == "pre" else x
 
 
-def _after(layer, x, output, name):
+def _after(layer: DecoderLayer, x: tf.Tensor, output: tf.Tensor, name: str) -> tf.Tensor:
     return x + output if layer.norm == "pre" else _normalize(getattr(layer, f"{name}_norm"), x + output)
 
 
-def _normalize(layer, x):
+def _normalize(layer: Any, x: tf.Tensor) -> tf.Tensor:
     """Layer normalisation over the last axis."""
     centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
     return centred * tf.math.rsqrt(variance + layer.epsilon) * _float(layer.gamma) + _float(layer.beta)
 
 
-def _float(variable):
+def _float(variable: Any) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(variable), tf.float32)

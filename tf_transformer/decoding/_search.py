@@ -85,15 +85,15 @@ def search_ids(
 
 
 def _search(model, rows, options, sampling) -> Hypotheses:
-    decoder = DecoderStep(model, options.beam_size, with_attention=options.coverage_penalty > 0)
+    decoder = DecoderStep.from_model(model, options.beam_size, with_attention=options.coverage_penalty > 0)
     source, lengths = rows["source"], rows["max_lengths"]
     state = decoder.start(model.encode(source), padding_mask(source, model.config.pad_id))
     start = tf.fill(tf.shape(lengths), model.config.bos_id)
     arguments = {name: rows[name] for name in ("prefix", "prefix_lengths") if name in rows}
     arguments |= {"grow": decoder.grow, "source_length": tf.shape(source)[1]}
     if sampling is None:
-        return beam_search(decoder.step, state, start, lengths, options, **arguments)
-    return sample(decoder.step, state, start, lengths, rows["seeds"], options, sampling, **arguments)
+        return beam_search(decoder, state, start, lengths, options, **arguments)
+    return sample(decoder, state, start, lengths, rows["seeds"], options, sampling, **arguments)
 
 
 POSITIONS = 512

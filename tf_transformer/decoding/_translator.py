@@ -104,7 +104,7 @@ class Translator(tf.Module):
 
         workdir = Workdir(path)
         config = dataclasses.replace(workdir.config.decoding, **decoding)
-        return cls(workdir.load_model(checkpoint, transposed_kernels=True), workdir.tokenizers, config)
+        return cls(workdir.load_model(checkpoint, for_inference=True), workdir.tokenizers, config)
 
     def __call__(self, texts: Iterable[str | bytes], prefixes: Iterable[str | bytes] | None = None) -> list[str]:
         """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
@@ -179,7 +179,7 @@ class Translator(tf.Module):
         target = found.ids[:, 0]
         start = tf.fill([tf.shape(target)[0], 1], self.model.config.bos_id)
         inputs = tf.concat([start, target[:, :-1]], axis=1)[:, : tf.shape(target)[1]]
-        _, weights = self.model({"source": source.ids, "target": inputs}, training=False, return_attention=True)
+        _, weights = self.model({"source": source.ids, "target": inputs}, training=False, return_attention_scores=True)
         lengths = found.lengths[:, 0]
         stacked = tf.cast(tf.stack(weights["cross"], axis=1), tf.float32)
         written = tf.range(tf.shape(target)[1]) < lengths[:, None]

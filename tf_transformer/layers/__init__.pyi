@@ -15,6 +15,7 @@ from ._position import POSITIONAL_ENCODINGS as POSITIONAL_ENCODINGS
 from ._position import PositionalEncoding as PositionalEncoding
 from ._position import sinusoidal_encoding as sinusoidal_encoding
 from ._projection import Projection as Projection
+from ._projection import inference_layout as inference_layout
 
 __all__ = [
     "BLOCK_ARGUMENTS",
@@ -30,6 +31,7 @@ __all__ = [
     "SharedEmbedding",
     "blockwise_attention",
     "combine_masks",
+    "inference_layout",
     "padding_mask",
     "scaled_dot_product_attention",
     "segment_mask",

@@ -1,9 +1,12 @@
-"""What the encoder's and the decoder's layers and stacks have in common: their arguments and the residual path."""
+"""Arguments and residual path that the encoder and decoder layers and stacks share."""
+
+from typing import Any
 
 import keras
 
 from tf_transformer.layers._feed_forward import FeedForward
 from tf_transformer.layers._multi_head_attention import MultiHeadAttention
+from tf_transformer.layers._projection import new_initializer
 
 BLOCK_ARGUMENTS = (
     "num_heads",
@@ -16,48 +19,49 @@ BLOCK_ARGUMENTS = (
     "activation",
     "norm",
     "norm_epsilon",
-    "use_bias",
-    "block_size",
-    "transposed_kernels",
+    "attention_bias",
+    "attention_block_size",
 )
+"""Arguments of encoder and decoder that are fields of `ModelConfig`, too."""
 
 
 class Block(keras.layers.Layer):
-    """Base of the layers and stacks. The defaults are the paper's base model.
+    """Base class of the encoder and decoder layers and stacks. The defaults are the paper's base model.
 
     Args:
         num_heads, key_dim, value_dim: of the attention (h, d_k, d_v).
-        feed_forward_dim: d_ff.
-        dropout: on the output of each sub-layer (section 5.4).
-        attention_dropout, feed_forward_dropout: inside the sub-layers; the paper states none.
-        activation: of the feed-forward network, "relu", "gelu" or "swish".
+        feed_forward_dim: width of the feed-forward network's hidden layer (d_ff).
+        dropout: rate on the output of each sub-layer (section 5.4).
+        attention_dropout, feed_forward_dropout: rates inside the sub-layers; the paper states none.
+        activation: of the feed-forward network: name or callable, "relu" in the paper.
         norm: "post" (the paper) or "pre".
         norm_epsilon: of the layer normalisation.
-        use_bias: in the attention's projections.
-        block_size: keys a block in blockwise attention; None: plain attention.
-        transposed_kernels: whether kernels are kept as (out, in), for decoding on CPUs; see `Projection`.
+        attention_bias: whether the projections of the attention have a bias.
+        attention_block_size: keys per block of blockwise attention; None: plain attention.
+        kernel_initializer, bias_initializer: of all projections.
     """
 
     def __init__(
         self,
-        num_heads=8,
-        key_dim=64,
-        value_dim=64,
-        feed_forward_dim=2048,
-        dropout=0.1,
-        attention_dropout=0.0,
-        feed_forward_dropout=0.0,
-        activation="relu",
-        norm="post",
-        norm_epsilon=1e-6,
-        use_bias=True,
-        block_size=None,
-        transposed_kernels=False,
-        **kwargs,
+        num_heads: int = 8,
+        key_dim: int = 64,
+        value_dim: int = 64,
+        feed_forward_dim: int = 2048,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        feed_forward_dropout: float = 0.0,
+        activation: Any = "relu",
+        norm: str = "post",
+        norm_epsilon: float = 1e-6,
+        attention_bias: bool = True,
+        attention_block_size: int | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if norm not in ("post", "pre"):
-            raise ValueError(f"{type(self).__name__}'s norm must be 'post' or 'pre', not {norm!r}.")
+            raise ValueError(f"{type(self).__name__}'s norm must be 'post' or 'pre'. Received: norm={norm!r}.")
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
@@ -65,75 +69,87 @@ class Block(keras.layers.Layer):
         self.dropout = dropout
         self.attention_dropout = attention_dropout
         self.feed_forward_dropout = feed_forward_dropout
-        self.activation = activation
+        self.activation = keras.activations.get(activation)
         self.norm = norm
         self.norm_epsilon = norm_epsilon
-        self.use_bias = use_bias
-        self.block_size = block_size
-        self.transposed_kernels = transposed_kernels
+        self.attention_bias = attention_bias
+        self.attention_block_size = attention_block_size
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_masking = True
 
-    def block_arguments(self) -> dict:
-        """The arguments above by name, for the layers of a stack and for `get_config`."""
-        return {name: getattr(self, name) for name in BLOCK_ARGUMENTS}
+    def block_arguments(self) -> dict[str, Any]:
+        """The arguments above by name, for the layers of a stack."""
+        return {name: getattr(self, name) for name in BLOCK_ARGUMENTS} | self._initializers()
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask
 
-    def compute_output_spec(self, *args, **kwargs):
-        # Traced, because `return_attention` changes the structure of what is returned.
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        # Traced, because `return_attention_scores` changes the structure of what is returned.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-    def get_config(self):
-        return super().get_config() | self.block_arguments()
+    def get_config(self) -> dict[str, Any]:
+        serialized = {
+            "activation": keras.activations.serialize(self.activation),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }
+        return super().get_config() | self.block_arguments() | serialized
 
-    def _new_norm(self, name, input_shape):
+    def _initializers(self) -> dict[str, Any]:
+        return {
+            "kernel_initializer": new_initializer(self.kernel_initializer),
+            "bias_initializer": new_initializer(self.bias_initializer),
+        }
+
+    def _new_norm(self, name: str, input_shape: tuple) -> keras.layers.Layer:
         layer = keras.layers.LayerNormalization(epsilon=self.norm_epsilon, dtype=self.dtype_policy, name=name)
         layer.build(input_shape)
         return layer
 
-    def _new_dropout(self, name):
+    def _new_dropout(self, name: str) -> keras.layers.Layer:
         return keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name=name)
 
 
 class SublayersBlock(Block):
-    """Base of one layer: sub-layers, each with its residual connection and normalisation (section 3.1)."""
+    """Base class of one layer: sub-layers with residual connection and normalisation (section 3.1)."""
 
-    def _before(self, x, norm):
-        """What a sub-layer sees of `x`."""
+    def _before(self, x: Any, norm: Any) -> Any:
+        """The input of a sub-layer: `x`, normalised with pre-norm."""
         return norm(x) if self.norm == "pre" else x
 
-    def _after(self, x, output, norm, dropout, training=None):
+    def _after(self, x: Any, output: Any, norm: Any, dropout: Any, training: bool | None = None) -> Any:
         """The residual sum: LayerNorm(x + Dropout(output)) in the paper, x + Dropout(output) with pre-norm."""
         total = x + dropout(output, training=training)
         return total if self.norm == "pre" else norm(total)
 
-    def _attention(self, attention, *args, return_attention, **kwargs):
+    def _attention(self, attention: Any, *args: Any, return_attention_scores: bool, **kwargs: Any) -> tuple[Any, Any]:
         """The output of an attention layer, and its weights or None."""
-        result = attention(*args, return_attention=return_attention, **kwargs)
-        return result if return_attention else (result, None)
+        result = attention(*args, return_attention_scores=return_attention_scores, **kwargs)
+        return result if return_attention_scores else (result, None)
 
-    def _new_attention(self, name, query_shape, value_shape):
+    def _new_attention(self, name: str, query_shape: tuple, value_shape: tuple) -> MultiHeadAttention:
         layer = MultiHeadAttention(
             self.num_heads,
             self.key_dim,
             self.value_dim,
-            self.use_bias,
-            self.attention_dropout,
-            self.block_size,
-            self.transposed_kernels,
+            dropout=self.attention_dropout,
+            use_bias=self.attention_bias,
+            block_size=self.attention_block_size,
+            **self._initializers(),
             dtype=self.dtype_policy,
             name=name,
         )
         layer.build(query_shape, value_shape)
         return layer
 
-    def _new_feed_forward(self, input_shape):
+    def _new_feed_forward(self, input_shape: tuple) -> FeedForward:
         layer = FeedForward(
             self.feed_forward_dim,
             self.activation,
             self.feed_forward_dropout,
-            self.transposed_kernels,
+            **self._initializers(),
             dtype=self.dtype_policy,
             name="feed_forward",
         )

@@ -1,29 +1,33 @@
-"""Exact attention a block of keys at a time, which never holds the (T, S) matrix of weights.
+"""Exact attention over one block of keys at a time, without the (T, S) matrix of attention weights.
 
-Forward it is the online softmax (Milakov and Gimelshein, 2018); backward the weights of a block are computed again
-from the saved log-sum-exp (Dao et al., 2022, without the kernel). The memory grows with T + S instead of T times S.
+The forward pass is the online softmax (Milakov and Gimelshein, 2018); the backward pass recomputes the weights of a
+block from the saved log-sum-exp (Dao et al., 2022, without the fused kernel). Memory grows with T + S instead of T * S.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from keras import ops
 
 from tf_transformer.layers._attention import MASKED
 
 
-def blockwise_attention(query, key, value, mask=None, causal=False, block_size=256):
-    """What `scaled_dot_product_attention` gives, without its weights.
+def blockwise_attention(
+    query: Any, key: Any, value: Any, mask: Any = None, causal: bool = False, block_size: int = 256
+) -> Any:
+    """Compute the output of `scaled_dot_product_attention` without its attention weights.
 
     Args:
         query: (B, H, T, d_k).
         key: (B, H, S, d_k).
         value: (B, H, S, d_v).
-        mask: boolean, (B, 1, S) for keys that are padding, or (B, T, S); True = may attend.
-        causal: whether query t may attend to keys 0 to t only; costs no memory, unlike a mask (B, T, S).
-        block_size: keys at a time.
+        mask: boolean, (B, 1, S) for padded keys, or (B, T, S); True = may attend.
+        causal: whether query t may attend to keys 0 … t only; needs no memory, unlike a mask (B, T, S).
+        block_size: keys per block.
 
     Returns:
-        (B, H, T, d_v) in the dtype of `query`. A query that may attend to nothing gives zeros.
+        (B, H, T, d_v) in the dtype of `query`. A query that may attend to nothing yields zeros.
     """
     dtype = ops.convert_to_tensor(query).dtype
     query, key, value = (ops.cast(x, "float32") for x in (query, key, value))
@@ -34,9 +38,9 @@ def blockwise_attention(query, key, value, mask=None, causal=False, block_size=2
 
 
 class _Blocks:
-    """How keys are cut into blocks, and what is masked in each. The last block is filled up with masked keys."""
+    """Keys in blocks of equal size, and the mask of each block. The last block is padded with masked keys."""
 
-    def __init__(self, mask, causal, size, queries, keys):
+    def __init__(self, mask: Any, causal: bool, size: int, queries: Any, keys: Any):
         self.size = size
         self.count = (keys + size - 1) // size
         self.causal = causal
@@ -45,26 +49,26 @@ class _Blocks:
         self.padding = self.count * size - keys
         self.mask = ops.cast(mask, "float32")
 
-    def cut(self, x):
+    def split(self, x: Any) -> Any:
         """(B, H, S, d) -> (blocks, B, H, size, d)."""
         batch, heads, depth = ops.shape(x)[0], x.shape[1], x.shape[3]
         x = ops.pad(x, ((0, 0), (0, 0), (0, self.padding), (0, 0)))
         x = ops.reshape(x, (batch, heads, self.count, self.size, depth))
         return ops.transpose(x, (2, 0, 1, 3, 4))
 
-    def join(self, x):
-        """The inverse of `cut`."""
+    def join(self, x: Any) -> Any:
+        """The inverse of `split`."""
         batch, heads, depth = ops.shape(x)[1], x.shape[2], x.shape[4]
         x = ops.reshape(ops.transpose(x, (1, 2, 0, 3, 4)), (batch, heads, self.count * self.size, depth))
         return x[:, :, : self.keys]
 
-    def allowed(self):
+    def allowed(self) -> Any:
         """The mask in blocks: (blocks, B, 1, T or 1, size) float32."""
         batch, rows = ops.shape(self.mask)[0], ops.shape(self.mask)[1]
         mask = ops.pad(self.mask, ((0, 0), (0, 0), (0, self.padding)))
         return ops.transpose(ops.reshape(mask, (batch, rows, self.count, self.size)), (2, 0, 1, 3))[:, :, None]
 
-    def may_attend(self, index, allowed):
+    def may_attend(self, index: Any, allowed: Any) -> Any:
         """Ones where the keys of block `index` may be attended to, else zeros: broadcastable to (B, H, T, size)."""
         if not self.causal:
             return allowed
@@ -73,14 +77,14 @@ class _Blocks:
         return allowed * ops.cast(past, "float32")
 
 
-def _differentiable(blocks):
-    """The attention over `blocks` as a function of query, key and value with its gradient written out."""
+def _differentiable(blocks: _Blocks) -> Callable:
+    """Attention over `blocks` as a function of query, key and value with a custom gradient."""
 
     @ops.custom_gradient
-    def attend(query, key, value):
+    def attend(query: Any, key: Any, value: Any) -> Any:
         output, log_sum = _forward(blocks, query, key, value)
 
-        def gradient(*args, upstream=None):
+        def gradient(*args: Any, upstream: Any = None) -> Any:
             upstream = args[0] if upstream is None else upstream
             return _backward(blocks, query, key, value, output, log_sum, upstream)
 
@@ -89,11 +93,11 @@ def _differentiable(blocks):
     return attend
 
 
-def _forward(blocks, query, key, value):
+def _forward(blocks: _Blocks, query: Any, key: Any, value: Any) -> tuple[Any, Any]:
     """Output (B, H, T, d_v) and log-sum-exp of the logits (B, H, T, 1)."""
-    keys, values, allowed = blocks.cut(key), blocks.cut(value), blocks.allowed()
+    keys, values, allowed = blocks.split(key), blocks.split(value), blocks.allowed()
 
-    def one_block(index, carry):
+    def one_block(index: Any, carry: Any) -> Any:
         output, total, highest = carry
         index = _after(index, total)
         logits, may = _logits(blocks, query, keys, allowed, index)
@@ -110,11 +114,14 @@ def _forward(blocks, query, key, value):
     return output / total, highest + ops.log(total)
 
 
-def _backward(blocks, query, key, value, output, log_sum, upstream):
-    keys, values, allowed = blocks.cut(key), blocks.cut(value), blocks.allowed()
+def _backward(
+    blocks: _Blocks, query: Any, key: Any, value: Any, output: Any, log_sum: Any, upstream: Any
+) -> tuple[Any, Any, Any]:
+    """Gradients of query, key and value."""
+    keys, values, allowed = blocks.split(key), blocks.split(value), blocks.allowed()
     along = ops.sum(upstream * output, axis=-1, keepdims=True)  # (B, H, T, 1)
 
-    def one_block(index, carry):
+    def one_block(index: Any, carry: Any) -> Any:
         to_query, to_keys, to_values = carry
         index = _after(index, to_query)
         logits, may = _logits(blocks, query, keys, allowed, index)
@@ -131,18 +138,18 @@ def _backward(blocks, query, key, value, output, log_sum, upstream):
     return to_query, blocks.join(to_keys), blocks.join(to_values)
 
 
-def _logits(blocks, query, keys, allowed, index):
-    """Logits of one block (B, H, T, size), masked, and what may be attended to as ones and zeros."""
+def _logits(blocks: _Blocks, query: Any, keys: Any, allowed: Any, index: Any) -> tuple[Any, Any]:
+    """Masked logits of one block (B, H, T, size), and its mask as ones and zeros."""
     block = ops.take(keys, index, axis=0)
     may = blocks.may_attend(index, ops.take(allowed, index, axis=0))
     logits = ops.matmul(query, ops.swapaxes(block, -1, -2))
     return logits + (1.0 - may) * MASKED, may
 
 
-def _after(index, carry):
-    """`index`, known only once `carry` (B, H, T, …) is: keeps TensorFlow from computing blocks ahead of their turn.
+def _after(index: Any, carry: Any) -> Any:
+    """`index` with a data dependency on `carry` (B, H, T, …).
 
-    Its loops run iterations side by side where they can, and would hold the weights of up to ten blocks at once.
+    TensorFlow runs independent iterations of a loop in parallel and would hold the weights of up to ten blocks.
     """
     few = carry[:1, :1, :1, :1]
     return index + ops.sum(ops.cast(few < few, "int32"))

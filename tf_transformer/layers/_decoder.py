@@ -1,4 +1,6 @@
-"""The decoder (section 3.1): masked self-attention, attention to the encoder's output, feed-forward network."""
+"""Decoder (section 3.1): causal self-attention, cross-attention to the encoder's output, feed-forward network."""
+
+from typing import Any
 
 import keras
 
@@ -10,36 +12,43 @@ from tf_transformer.layers._block import Block, SublayersBlock
 class DecoderLayer(SublayersBlock):
     """Causal self-attention, cross-attention and a feed-forward network, each with residual and normalisation.
 
-    The Keras masks of both inputs hide padded keys; that of `inputs` passes through. Arguments: see `Block`, and
+    The Keras masks of both inputs hide padded keys; that of `inputs` passes through.
 
-        cross_attention: False leaves the middle sub-layer out, as in a decoder-only model (GPT's).
+    Args:
+        cross_attention: False omits the cross-attention, as in a decoder-only model such as GPT.
+        **kwargs: as in `Decoder`.
 
     Call arguments:
         inputs: (B, T, D).
         memory: (B, S, M), the encoder's output.
-        self_attention_mask: boolean (B, T, T), on top of causality; for packed rows.
-        cross_attention_mask: boolean (B, T, S); for packed rows.
-        return_attention: whether {"self": (B, H, T, T), "cross": (B, H, T, S)} is returned too.
+        self_attention_mask: boolean (B, T, T) or (T, T), combined with the causal mask; for packed rows.
+        cross_attention_mask: boolean (B, T, S) or (T, S); for packed rows.
+        return_attention_scores: whether to return {"self": (B, H, T, T), "cross": (B, H, T, S)}, too.
+        training: whether dropout is active.
 
     Returns:
-        (B, T, D), or this and the weights.
+        (B, T, D), or a tuple of it and the attention weights.
 
     Example:
         >>> DecoderLayer()(keras.ops.ones((2, 5, 512)), keras.ops.ones((2, 7, 512))).shape
         TensorShape([2, 5, 512])
     """
 
-    def __init__(self, cross_attention=True, **kwargs):
+    def __init__(self, cross_attention: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         self.cross_attention = cross_attention
 
-    def build(self, inputs_shape, memory_shape=None):
+    def build(self, inputs_shape: tuple, memory_shape: tuple | None = None) -> None:
         if self.cross_attention and memory_shape is None:
-            raise ValueError(f"{self.name} needs the encoder's output; without one, set cross_attention=False.")
+            raise ValueError(
+                f"{self.name} needs `memory`, the encoder's output (B, S, M). Received: memory=None. "
+                "For a decoder without an encoder set cross_attention=False."
+            )
         self.causal_attention = self._new_attention("self_attention", inputs_shape, inputs_shape)
         self.self_attention_norm = self._new_norm("self_attention_norm", inputs_shape)
         self._self_attention_dropout = self._new_dropout("self_attention_dropout")
         if self.cross_attention:
+            assert memory_shape is not None
             self.memory_attention = self._new_attention("cross_attention", inputs_shape, memory_shape)
             self.cross_attention_norm = self._new_norm("cross_attention_norm", inputs_shape)
             self._cross_attention_dropout = self._new_dropout("cross_attention_dropout")
@@ -49,24 +58,27 @@ class DecoderLayer(SublayersBlock):
 
     def call(
         self,
-        inputs,
-        memory=None,
-        mask=None,
-        inputs_mask=None,
-        memory_mask=None,
-        self_attention_mask=None,
-        cross_attention_mask=None,
-        return_attention=False,
-        training=None,
-    ):
-        x, weights = inputs, {}
+        inputs: Any,
+        memory: Any = None,
+        mask: Any = None,
+        inputs_mask: Any = None,
+        memory_mask: Any = None,
+        self_attention_mask: Any = None,
+        cross_attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        x, weights, mask = inputs, {}, first_mask(mask, inputs_mask)
+        seen = self._before(x, self.self_attention_norm)
         attended, weights["self"] = self._attention(
             self.causal_attention,
-            self._before(x, self.self_attention_norm),
+            seen,
+            seen,
+            query_mask=mask,
+            value_mask=mask,
             attention_mask=self_attention_mask,
-            query_mask=first_mask(mask, inputs_mask),
             use_causal_mask=True,
-            return_attention=return_attention,
+            return_attention_scores=return_attention_scores,
             training=training,
         )
         x = self._after(x, attended, self.self_attention_norm, self._self_attention_dropout, training)
@@ -75,71 +87,63 @@ class DecoderLayer(SublayersBlock):
                 self.memory_attention,
                 self._before(x, self.cross_attention_norm),
                 memory,
+                query_mask=mask,
                 value_mask=memory_mask,
                 attention_mask=cross_attention_mask,
-                return_attention=return_attention,
+                return_attention_scores=return_attention_scores,
                 training=training,
             )
             x = self._after(x, attended, self.cross_attention_norm, self._cross_attention_dropout, training)
-        x = self._transform(x, training)
-        return (x, weights) if return_attention else x
-
-    def start_cache(self, batch, length, memory=None):
-        """What `step` keeps: room for `length` positions, and the keys and values of the encoder's output."""
-        cache = {"self": self.causal_attention.empty_cache(batch, length)}
-        if self.cross_attention:
-            cache["cross"] = self.memory_attention.project(memory)
-        return cache
-
-    def step(self, inputs, cache, index, memory_mask=None, self_attention_mask=None):
-        """The next positions `index` … of the sequence: (B, N, D) -> (B, N, D) and the new cache."""
-        x = inputs
-        attended, own = self.causal_attention.step(
-            self._before(x, self.self_attention_norm), cache["self"], index, self_attention_mask
-        )
-        x = self._after(x, attended, self.self_attention_norm, self._self_attention_dropout, False)
-        if self.cross_attention:
-            query = self._before(x, self.cross_attention_norm)
-            attended, _ = self.memory_attention.attend(query, cache["cross"], memory_mask)
-            x = self._after(x, attended, self.cross_attention_norm, self._cross_attention_dropout, False)
-        return self._transform(x, False), cache | {"self": own}
-
-    def _transform(self, x, training):
         transformed = self.feed_forward(self._before(x, self.feed_forward_norm), training=training)
-        return self._after(x, transformed, self.feed_forward_norm, self._feed_forward_dropout, training)
+        x = self._after(x, transformed, self.feed_forward_norm, self._feed_forward_dropout, training)
+        return (x, weights) if return_attention_scores else x
 
-    def compute_output_shape(self, inputs_shape, memory_shape=None):
+    def compute_output_shape(self, inputs_shape: tuple, memory_shape: tuple | None = None) -> tuple:
         return inputs_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"cross_attention": self.cross_attention}
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Decoder(Block):
-    """`num_layers` decoder layers, and with pre-norm a normalisation at the end.
+    """Stack of decoder layers, with a final normalisation if pre-norm.
 
-    It takes vectors, not ids. Masks as in `DecoderLayer`; arguments: `num_layers`, `cross_attention`, then those of
-    `Block`.
+    It takes vectors, not ids. Masks as in `DecoderLayer`. `decoding.DecoderStep` runs it one position at a time.
+
+    Args:
+        num_layers: number of layers (N).
+        cross_attention: False omits the cross-attention, as in a decoder-only model such as GPT.
+        num_heads, key_dim, value_dim: of the attention (h, d_k, d_v).
+        feed_forward_dim: width of the feed-forward network's hidden layer (d_ff).
+        dropout: rate on the output of each sub-layer (section 5.4).
+        attention_dropout, feed_forward_dropout: rates inside the sub-layers; the paper states none.
+        activation: of the feed-forward network: name or callable, "relu" in the paper.
+        norm: "post" (the paper) or "pre".
+        norm_epsilon: of the layer normalisation.
+        attention_bias: whether the projections of the attention have a bias.
+        attention_block_size: keys per block of blockwise attention; None: plain attention.
+        kernel_initializer, bias_initializer: of all projections.
 
     Call arguments:
         inputs, memory, self_attention_mask, cross_attention_mask: as in `DecoderLayer`.
-        return_attention: whether the list of the layers' weights is returned too.
+        return_attention_scores: whether to return the attention weights of all layers, too.
+        training: whether dropout is active.
 
     Returns:
-        (B, T, D), or this and the list.
+        (B, T, D), or a tuple of it and a list with {"self": …, "cross": …} per layer.
 
     Example:
         >>> Decoder(num_layers=2, cross_attention=False)(keras.ops.ones((2, 5, 512))).shape  # GPT's stack
         TensorShape([2, 5, 512])
     """
 
-    def __init__(self, num_layers=6, cross_attention=True, **kwargs):
+    def __init__(self, num_layers: int = 6, cross_attention: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
         self.num_layers = num_layers
         self.cross_attention = cross_attention
 
-    def build(self, inputs_shape, memory_shape=None):
+    def build(self, inputs_shape: tuple, memory_shape: tuple | None = None) -> None:
         self.layers = [
             DecoderLayer(self.cross_attention, **self.block_arguments(), dtype=self.dtype_policy, name=f"layer_{index}")
             for index in range(self.num_layers)
@@ -150,16 +154,16 @@ class Decoder(Block):
 
     def call(
         self,
-        inputs,
-        memory=None,
-        mask=None,
-        inputs_mask=None,
-        memory_mask=None,
-        self_attention_mask=None,
-        cross_attention_mask=None,
-        return_attention=False,
-        training=None,
-    ):
+        inputs: Any,
+        memory: Any = None,
+        mask: Any = None,
+        inputs_mask: Any = None,
+        memory_mask: Any = None,
+        self_attention_mask: Any = None,
+        cross_attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
         x, weights = inputs, []
         for layer in self.layers:
             x = layer(
@@ -169,29 +173,17 @@ class Decoder(Block):
                 memory_mask=memory_mask,
                 self_attention_mask=self_attention_mask,
                 cross_attention_mask=cross_attention_mask,
-                return_attention=return_attention,
+                return_attention_scores=return_attention_scores,
                 training=training,
             )
-            if return_attention:
+            if return_attention_scores:
                 x, layer_weights = x
                 weights.append(layer_weights)
         x = self.final_norm(x) if self.final_norm else x
-        return (x, weights) if return_attention else x
+        return (x, weights) if return_attention_scores else x
 
-    def start_cache(self, batch, length, memory=None):
-        """The layers' caches for `step`, with room for `length` positions."""
-        return [layer.start_cache(batch, length, memory) for layer in self.layers]
-
-    def step(self, inputs, cache, index, memory_mask=None, self_attention_mask=None):
-        """The next positions `index` … of the sequence: (B, N, D) -> (B, N, D) and the new cache."""
-        x, new = inputs, []
-        for layer, layer_cache in zip(self.layers, cache):
-            x, layer_cache = layer.step(x, layer_cache, index, memory_mask, self_attention_mask)
-            new.append(layer_cache)
-        return (self.final_norm(x) if self.final_norm else x), new
-
-    def compute_output_shape(self, inputs_shape, memory_shape=None):
+    def compute_output_shape(self, inputs_shape: tuple, memory_shape: tuple | None = None) -> tuple:
         return inputs_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"num_layers": self.num_layers, "cross_attention": self.cross_attention}

@@ -1,6 +1,7 @@
-"""The embedding that is also the projection onto the vocabulary (section 3.4)."""
+"""Token embedding that is also the projection to logits (section 3.4)."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -8,72 +9,86 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class SharedEmbedding(keras.layers.Layer):
-    """One matrix for ids in and logits out: rows times sqrt(D) on the way in, its transpose on the way out.
+    """Embedding matrix shared between ids and logits: rows times sqrt(D) for ids, its transpose for logits.
 
-    Makes the Keras mask of its outputs: False where an id is `pad_id`.
+    It creates the Keras mask of its outputs: False where an id is `pad_id`.
 
     Args:
-        vocab_size: number of rows V.
-        dim: width of the model D.
-        scale: whether embeddings are multiplied by sqrt(D).
-        pad_id: the id that is padding; None: no id is, and no mask is made.
+        vocab_size: number of rows (V).
+        model_dim: width of the model (D).
+        scale_embeddings: whether embeddings are multiplied by sqrt(D).
+        pad_id: id of the padding; None: there is none, and no mask is created.
 
     Call arguments:
-        ids: integers (B, S), each in [0, V).
+        inputs: integer ids (B, S), each in [0, V); with `reverse` hidden states (B, T, D).
+        reverse: whether to project hidden states to logits.
 
     Returns:
-        (B, S, D). `logits` turns (B, T, D) into float32 (B, T, V).
+        (B, S, D); with `reverse` logits (B, T, V), float32.
 
     Example:
         >>> embedding = SharedEmbedding(100, 8)
-        >>> embedding.logits(embedding(keras.ops.array([[5, 3, 0]]))).shape
+        >>> embedding(embedding(keras.ops.array([[5, 3, 0]])), reverse=True).shape
         TensorShape([1, 3, 100])
     """
 
-    def __init__(self, vocab_size, dim, scale=True, pad_id=0, **kwargs):
+    def __init__(
+        self, vocab_size: int, model_dim: int, scale_embeddings: bool = True, pad_id: int | None = 0, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
-        self.dim = dim
-        self.scale = scale
+        self.model_dim = model_dim
+        self.scale_embeddings = scale_embeddings
         self.pad_id = pad_id
         self.supports_masking = True
 
-    def build(self, input_shape=None):
-        spread = keras.initializers.RandomNormal(stddev=self.dim**-0.5)
-        self.table = self.add_weight(shape=(self.vocab_size, self.dim), initializer=spread, name="table")
+    def build(self, input_shape: tuple | None = None) -> None:
+        initializer = keras.initializers.RandomNormal(stddev=self.model_dim**-0.5)
+        self.table = self.add_weight(shape=(self.vocab_size, self.model_dim), initializer=initializer, name="table")
 
-    def call(self, ids):
-        check_ids(ids, self.vocab_size, self.name)
-        rows = ops.take(self.table, ids, axis=0)
-        return rows * math.sqrt(self.dim) if self.scale else rows
+    def call(self, inputs: Any, reverse: bool = False) -> Any:
+        if reverse:
+            return self.logits(inputs)
+        check_ids(inputs, self.vocab_size, self.name)
+        rows = ops.take(self.table, inputs, axis=0)
+        return rows * math.sqrt(self.model_dim) if self.scale_embeddings else rows
 
-    def logits(self, hidden):
-        """Similarity of hidden states (…, D) to every word: (…, V), float32."""
+    def logits(self, hidden: Any) -> Any:
+        """Project hidden states (…, D) to logits (…, V), float32.
+
+        In a functional model call the layer with `reverse=True` instead: outside of a call the table is a constant.
+        """
         table = ops.cast(self.table, hidden.dtype)
         return ops.cast(ops.matmul(hidden, ops.transpose(table)), "float32")
 
-    def compute_mask(self, ids, previous_mask=None):
-        return None if self.pad_id is None else ops.not_equal(ids, self.pad_id)
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        if "int" not in keras.backend.standardize_dtype(inputs.dtype):
+            return previous_mask
+        return None if self.pad_id is None else ops.not_equal(inputs, self.pad_id)
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape, self.dim)
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (*input_shape, self.model_dim)
 
-    def get_config(self):
-        config = {"vocab_size": self.vocab_size, "dim": self.dim, "scale": self.scale, "pad_id": self.pad_id}
-        return super().get_config() | config
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        # Traced, because `reverse` changes the shape of what is returned.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("vocab_size", "model_dim", "scale_embeddings", "pad_id")
+        return super().get_config() | {name: getattr(self, name) for name in names}
 
 
-def check_ids(ids, vocab_size: int, name: str) -> None:
-    """Rejects ids that are not integers and, where values can be seen (not while tracing), ids outside [0, V)."""
+def check_ids(ids: Any, vocab_size: int, name: str) -> None:
+    """Reject ids that are not integers and, except while tracing, ids outside [0, V)."""
     dtype = keras.backend.standardize_dtype(ids.dtype)
     if "int" not in dtype:
-        raise ValueError(f"{name} expects integer ids, not {dtype}: tokenize the text first.")
+        raise ValueError(f"{name} expects integer ids. Received: dtype {dtype}. Tokenize the text first.")
     try:
         values = ops.convert_to_numpy(ids)
-    except Exception:  # a traced or symbolic tensor: each backend has its own exception, and no values
+    except Exception:  # a traced or symbolic tensor has no values; each backend has its own exception
         return
     if values.size and (values.min() < 0 or values.max() >= vocab_size):
         raise ValueError(
-            f"{name} expects ids from 0 to {vocab_size - 1}; got ids from {values.min()} to {values.max()}. "
-            "Were they made with the tokenizer this model was built for?"
+            f"{name} expects ids from 0 to {vocab_size - 1}. Received: ids from {values.min()} to {values.max()}. "
+            "Use the tokenizer that the model was built for."
         )

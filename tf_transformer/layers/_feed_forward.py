@@ -1,22 +1,26 @@
-"""The position-wise feed-forward network (section 3.3): max(0, x W1 + b1) W2 + b2."""
+"""Position-wise feed-forward network (section 3.3): max(0, x W1 + b1) W2 + b2."""
+
+from typing import Any
 
 import keras
 
-from tf_transformer.layers._projection import Projection
+from tf_transformer.layers._projection import Projection, new_initializer
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class FeedForward(keras.layers.Layer):
-    """Two linear maps with an activation between them, the same at every position. Masks pass through.
+    """Two projections with an activation between them, applied at every position. Masks pass through.
 
     Args:
-        inner_dim: width between the two maps (d_ff).
-        activation: "relu" (the paper), "gelu" or "swish".
-        dropout: applied after the activation; the paper states none.
-        transposed_kernels: whether the two maps keep their kernels as (out, in); see `Projection`.
+        feed_forward_dim: width between the two projections (d_ff).
+        activation: name or callable, "relu" in the paper. A callable is serialised if it is registered with Keras.
+        dropout: rate after the activation; the paper states none.
+        kernel_initializer: initializer of both kernels.
+        bias_initializer: initializer of both biases.
 
     Call arguments:
         inputs: (B, T, D).
+        training: whether dropout is active.
 
     Returns:
         (B, T, D).
@@ -26,29 +30,48 @@ class FeedForward(keras.layers.Layer):
         TensorShape([2, 5, 512])
     """
 
-    def __init__(self, inner_dim, activation="relu", dropout=0.0, transposed_kernels=False, **kwargs):
+    def __init__(
+        self,
+        feed_forward_dim: int,
+        activation: Any = "relu",
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
-        self.inner_dim = inner_dim
-        self.activation = activation
+        self.feed_forward_dim = feed_forward_dim
+        self.activation = keras.activations.get(activation)
         self.dropout = dropout
-        self.transposed_kernels = transposed_kernels
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_masking = True
 
-    def build(self, input_shape):
-        arguments = {"transposed": self.transposed_kernels, "dtype": self.dtype_policy}
-        self.inner = Projection(self.inner_dim, **arguments, name="inner")
-        self.outer = Projection(input_shape[-1], **arguments, name="outer")
-        self.activate = keras.activations.get(self.activation)
+    def build(self, input_shape: tuple) -> None:
+        self.inner = self._new_projection("inner", self.feed_forward_dim, input_shape)
+        self.outer = self._new_projection("outer", input_shape[-1], (*input_shape[:-1], self.feed_forward_dim))
         self._dropout = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name="dropout")
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.inner_dim))
 
-    def call(self, inputs, training=None):
-        return self.outer(self._dropout(self.activate(self.inner(inputs)), training=training))
+    def _new_projection(self, name: str, units: int, input_shape: tuple) -> Projection:
+        initializers = {
+            "kernel_initializer": new_initializer(self.kernel_initializer),
+            "bias_initializer": new_initializer(self.bias_initializer),
+        }
+        layer = Projection(units, **initializers, dtype=self.dtype_policy, name=name)
+        layer.build(input_shape)
+        return layer
 
-    def compute_output_shape(self, input_shape):
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        return self.outer(self._dropout(self.activation(self.inner(inputs)), training=training))
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return input_shape
 
-    def get_config(self):
-        names = ("inner_dim", "activation", "dropout", "transposed_kernels")
-        return super().get_config() | {name: getattr(self, name) for name in names}
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {
+            "feed_forward_dim": self.feed_forward_dim,
+            "activation": keras.activations.serialize(self.activation),
+            "dropout": self.dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }

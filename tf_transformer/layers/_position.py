@@ -1,6 +1,7 @@
-"""What tells the model where a token stands (section 3.5)."""
+"""Positional encodings (section 3.5): sinusoidal, tensor2tensor's and Marian's variants, and learned."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,12 +13,12 @@ POSITIONAL_ENCODINGS = ("sinusoidal", "t2t", "marian", "learned")
 _BLOCK = 256
 
 
-def sinusoidal_encoding(positions, dim: int, kind: str = "sinusoidal"):
-    """Sines and cosines of `positions` (…) at dim / 2 wavelengths: (…, dim), float32.
+def sinusoidal_encoding(positions: Any, dim: int, kind: str = "sinusoidal") -> Any:
+    """Compute sines and cosines of `positions` (…) at dim / 2 wavelengths: (…, dim), float32.
 
     "sinusoidal" is the paper: PE(pos, 2i) = sin(pos / 10000^(2i/d)) and PE(pos, 2i+1) its cosine, interleaved.
-    "marian" has the same angles, all sines before all cosines. "t2t", tensor2tensor's, also divides by (d/2 - 1)
-    instead of d/2, so that its longest wavelength is exactly 10000 times 2 pi.
+    "marian" has the same angles, all sines before all cosines. "t2t" (tensor2tensor) also divides by (d/2 - 1)
+    instead of d/2, so that the longest wavelength is exactly 10000 times 2 pi.
     """
     rates = _rates(dim, kind)
     # sin(pos * rate) = sin(block * (256 * rate mod 2 pi) + rest * rate), with small angles on the right.
@@ -41,15 +42,15 @@ def _rates(dim: int, kind: str) -> np.ndarray:
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class PositionalEncoding(keras.layers.Layer):
-    """Adds to each token's vector that of its position. Masks pass through; the sum is made in float32.
+    """Sum of inputs and positional encoding, computed in float32. Masks pass through.
 
     Args:
         kind: "sinusoidal" (the paper), "t2t", "marian" or "learned" (Table 3, row E).
-        max_positions: rows of the table of learned positions; the others have no limit.
+        max_positions: number of learned positions; the other kinds have no limit.
 
     Call arguments:
         inputs: (B, T, D), D even unless learned.
-        positions: integers (B, T), (1, T) or (T,); None counts from 0.
+        positions: integers (B, T), (1, T) or (T,); None: 0, 1, 2, …
 
     Returns:
         (B, T, D).
@@ -58,25 +59,25 @@ class PositionalEncoding(keras.layers.Layer):
         >>> PositionalEncoding()(keras.ops.zeros((1, 2, 4)))[0, 1]  # sin 1, cos 1, sin 0.01, cos 0.01
     """
 
-    def __init__(self, kind="sinusoidal", max_positions=1024, **kwargs):
+    def __init__(self, kind: str = "sinusoidal", max_positions: int = 1024, **kwargs: Any):
         super().__init__(**kwargs)
         if kind not in POSITIONAL_ENCODINGS:
             raise ValueError(
-                f"PositionalEncoding's kind must be one of {', '.join(POSITIONAL_ENCODINGS)}, not {kind!r}."
+                f"PositionalEncoding's kind must be one of {', '.join(POSITIONAL_ENCODINGS)}. Received: kind={kind!r}."
             )
         self.kind = kind
         self.max_positions = max_positions
         self.supports_masking = True
 
-    def build(self, inputs_shape, positions_shape=None):
+    def build(self, inputs_shape: tuple, positions_shape: tuple | None = None) -> None:
         dim = inputs_shape[-1]
         if self.kind == "learned":
-            spread = keras.initializers.RandomNormal(stddev=dim**-0.5)
-            self.table = self.add_weight(shape=(self.max_positions, dim), initializer=spread, name="table")
+            initializer = keras.initializers.RandomNormal(stddev=dim**-0.5)
+            self.table = self.add_weight(shape=(self.max_positions, dim), initializer=initializer, name="table")
         elif dim % 2:
-            raise ValueError(f"{self.name}: sines and cosines need an even width, not {dim}.")
+            raise ValueError(f"{self.name} needs inputs of even width for sines and cosines. Received: width {dim}.")
 
-    def call(self, inputs, positions=None):
+    def call(self, inputs: Any, positions: Any = None) -> Any:
         if positions is None:
             self._check_length(inputs.shape[1])
             positions = ops.arange(ops.shape(inputs)[1])
@@ -86,15 +87,15 @@ class PositionalEncoding(keras.layers.Layer):
             encoding = sinusoidal_encoding(positions, inputs.shape[-1], self.kind)
         return ops.cast(ops.cast(inputs, "float32") + encoding, inputs.dtype)
 
-    def _check_length(self, length):
+    def _check_length(self, length: int | None) -> None:
         if self.kind == "learned" and length is not None and length > self.max_positions:
             raise ValueError(
-                f"{self.name} has learned {self.max_positions} positions; a sequence of {length} does not fit. "
-                "Raise max_positions or cut the sequence."
+                f"{self.name} has {self.max_positions} learned positions. Received: a sequence of {length}. "
+                "Increase max_positions or truncate the sequence."
             )
 
-    def compute_output_shape(self, inputs_shape, positions_shape=None):
+    def compute_output_shape(self, inputs_shape: tuple, positions_shape: tuple | None = None) -> tuple:
         return inputs_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"kind": self.kind, "max_positions": self.max_positions}

@@ -1,21 +1,51 @@
-"""The linear maps of the paper's sub-layers, x W + b."""
+"""Linear projection x W + b, and the memory layout of its kernel."""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
+
+_transposed: contextvars.ContextVar[bool] = contextvars.ContextVar("transposed_kernels", default=False)
+
+
+@contextlib.contextmanager
+def inference_layout() -> Iterator[None]:
+    """Build the projections inside this context with kernels stored as (out, in), for inference on CPUs.
+
+    The results are the same up to rounding. A search, which sends a few hundred rows at most through each kernel, is
+    faster with transposed kernels on CPUs without AVX-512: rows of a kernel that are a power of two apart compete for
+    the same cache lines. Training and large batches gain nothing.
+
+    Weights are saved as (in, out) in either case, so files do not depend on the layout. `get_weights` and
+    `set_weights` use the layout in memory.
+    """
+    token = _transposed.set(True)
+    try:
+        yield
+    finally:
+        _transposed.reset(token)
+
+
+def new_initializer(initializer: Any) -> Any:
+    """A fresh copy of an initializer: one instance gives all weights of one shape the same values."""
+    if isinstance(initializer, keras.initializers.Initializer):
+        return type(initializer).from_config(initializer.get_config())
+    return initializer
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Projection(keras.layers.Layer):
-    """A linear map of the last axis, as `keras.layers.Dense`, whose kernel may lie the other way round.
-
-    The numbers are the same but for rounding. A search, which sends a few hundred rows at the most through each kernel,
-    is faster with transposed ones on a CPU without AVX-512: kernels whose rows are a power of two apart fall into the
-    same places of its caches. Training and long batches are not. Masks pass through.
+    """Linear projection of the last axis, as `keras.layers.Dense` without activation. Masks pass through.
 
     Args:
         units: width of the output.
-        use_bias: whether b is there.
-        transposed: whether the kernel is kept as (out, in) instead of (in, out).
+        use_bias: whether to add a bias.
+        kernel_initializer: initializer of the kernel.
+        bias_initializer: initializer of the bias.
 
     Call arguments:
         inputs: (…, in).
@@ -24,30 +54,72 @@ class Projection(keras.layers.Layer):
         (…, out).
 
     Example:
-        >>> Projection(2048, transposed=True)(keras.ops.ones((2, 5, 512))).shape
+        >>> Projection(2048)(keras.ops.ones((2, 5, 512))).shape
         TensorShape([2, 5, 2048])
     """
 
-    def __init__(self, units, use_bias=True, transposed=False, **kwargs):
+    def __init__(
+        self,
+        units: int,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.units = units
         self.use_bias = use_bias
-        self.transposed = transposed
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_masking = True
+        self._transposed = _transposed.get()
 
-    def build(self, input_shape):
-        shape = (self.units, input_shape[-1]) if self.transposed else (input_shape[-1], self.units)
-        self.kernel = self.add_weight(shape=shape, initializer="glorot_uniform", name="kernel")
-        self.bias = self.add_weight(shape=(self.units,), initializer="zeros", name="bias") if self.use_bias else None
+    def build(self, input_shape: tuple) -> None:
+        shape = (self.units, input_shape[-1]) if self._transposed else (input_shape[-1], self.units)
+        self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(shape=(self.units,), initializer=self.bias_initializer, name="bias")
 
-    def call(self, inputs):
-        output = ops.matmul(inputs, ops.transpose(self.kernel) if self.transposed else self.kernel)
-        # `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product and sums faster going back.
-        return output if self.bias is None else ops.add(output, self.bias)
+    def call(self, inputs: Any) -> Any:
+        return self.apply(inputs)
 
-    def compute_output_shape(self, input_shape):
+    def apply(self, inputs: Any) -> Any:
+        """The projection in the dtype of `inputs`, whatever the layer's policy."""
+        kernel = ops.cast(self.kernel, inputs.dtype)
+        output = ops.matmul(inputs, ops.transpose(kernel) if self._transposed else kernel)
+        if self.bias is None:
+            return output
+        # `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product.
+        return ops.add(output, ops.cast(self.bias, inputs.dtype))
+
+    @property
+    def transposed(self) -> bool:
+        """Whether the kernel is stored as (out, in); see `inference_layout`."""
+        return self._transposed
+
+    def save_own_variables(self, store: Any) -> None:
+        if not self._transposed:
+            super().save_own_variables(store)
+            return
+        store["0"] = ops.convert_to_numpy(self.kernel).T
+        if self.bias is not None:
+            store["1"] = self.bias
+
+    def load_own_variables(self, store: Any) -> None:
+        if self._transposed:
+            names = list(store.keys())  # Keras' store is no dictionary, but has keys
+            store = {name: np.asarray(store[name]) for name in names}
+            store["0"] = store["0"].T
+        super().load_own_variables(store)
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (*input_shape[:-1], self.units)
 
-    def get_config(self):
-        config = {"units": self.units, "use_bias": self.use_bias, "transposed": self.transposed}
-        return super().get_config() | config
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }

@@ -19,12 +19,12 @@ def named_variables(model) -> dict:
 
 def model_tensors(model) -> dict[str, np.ndarray]:
     """The model's weights by name, as arrays; kernels are (in, out) however the model keeps them."""
-    return _turned(model, {name: np.asarray(variable) for name, variable in named_variables(model).items()})
+    return _transposed(model, {name: np.asarray(variable) for name, variable in named_variables(model).items()})
 
 
 def assign_model(model, tensors: dict[str, np.ndarray], source: str) -> None:
     """Gives a model the weights that `model_tensors` would give back; otherwise as `assign_tensors`."""
-    assign_tensors(named_variables(model), _turned(model, tensors), source)
+    assign_tensors(named_variables(model), _transposed(model, tensors), source)
 
 
 def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str) -> None:
@@ -51,7 +51,7 @@ def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str)
         variable.assign(tensors[name])
 
 
-def _turned(model, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _transposed(model, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The weights with kernels of the model's layout from (in, out), or back."""
     if not getattr(model, "transposed_kernels", False):
         return tensors

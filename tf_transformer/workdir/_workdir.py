@@ -1,5 +1,6 @@
 """A work directory: one run's configuration, tokenizers, checkpoints, logs and scores."""
 
+import contextlib
 import functools
 import json
 import logging
@@ -102,19 +103,22 @@ class Workdir:
         checkpoints.verify_checkpoint(path)
         return path
 
-    def load_model(self, which: str | os.PathLike = "auto", transposed_kernels: bool = False):
+    def load_model(self, which: str | os.PathLike = "auto", for_inference: bool = False):
         """The Transformer of this directory with the weights of a checkpoint.
 
         Args:
             which: as in `checkpoint`.
-            transposed_kernels: as in `Transformer`; for a model that only translates.
+            for_inference: whether to store the kernels as search on a CPU reads them fastest; see
+                `layers.inference_layout`.
         """
+        from tf_transformer.layers import inference_layout
         from tf_transformer.model import Transformer
         from tf_transformer.workdir._weights import assign_model
 
         path = self.checkpoint(which)
         logger.info("Loading the weights of %s.", path)
-        model = Transformer(self.config.model, transposed_kernels=transposed_kernels)
+        with inference_layout() if for_inference else contextlib.nullcontext():
+            model = Transformer(self.config.model)
         assign_model(model, checkpoints.load_model_tensors(path), str(path))
         return model
 

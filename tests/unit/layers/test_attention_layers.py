@@ -84,8 +84,8 @@ def test_huge_logits_stay_finite_in_half_precision():
 def test_keras_masks_hide_padded_keys():
     ids = np.array([[5, 6, 7, 0, 0]])
     embedding, attention = layers.SharedEmbedding(11, 6), layers.MultiHeadAttention(2, 3)
-    masked = attention(embedding(ids))
-    short = attention(embedding(ids[:, :3]))
+    masked, short = embedding(ids), embedding(ids[:, :3])
+    masked, short = attention(masked, masked), attention(short, short)
     np.testing.assert_allclose(masked[:, :3], short, atol=1e-6)
 
 
@@ -123,30 +123,101 @@ def test_masks_pass_through_stacks_in_the_functional_api():
 
 def test_attention_weights_in_the_functional_api():
     x = keras.Input((T, 8))
-    output, weights = layers.MultiHeadAttention(H, 5)(x, return_attention=True)
+    output, weights = layers.MultiHeadAttention(H, 5)(x, x, return_attention_scores=True)
     assert output.shape == (None, T, 8) and weights.shape == (None, H, T, T)
 
 
 def test_attention_dropout_falls_on_the_weights_in_training_only():
     x = ops.ones((1, T, 8))
     layer = layers.MultiHeadAttention(H, 5, dropout=0.5)
-    np.testing.assert_array_equal(layer(x), layer(x, training=False))
-    assert np.abs(layer(x, training=True) - layer(x)).max() > 1e-3
+    np.testing.assert_array_equal(layer(x, x), layer(x, x, training=False))
+    assert np.abs(layer(x, x, training=True) - layer(x, x)).max() > 1e-3
 
 
 def test_blockwise_and_dropout_exclude_each_other():
-    with pytest.raises(ValueError, match=r"block_size=4.*dropout=0.1.*block_size to None"):
+    with pytest.raises(ValueError, match=r"Received: block_size=4 and dropout=0.1.*block_size to None"):
         layers.MultiHeadAttention(2, 3, dropout=0.1, block_size=4)
 
 
+def test_the_third_argument_is_the_key():
+    """As in Keras; it is not a mask, whatever its shape."""
+    random = np.random.default_rng(7)
+    query, value, key = (random.normal(size=(2, 5, 6)).astype("float32") for _ in range(3))
+    ours, theirs = layers.MultiHeadAttention(2, 3), keras.layers.MultiHeadAttention(2, 3)
+    expected = theirs(query, value, key)
+    ours.build(query.shape, value.shape, key.shape)
+    copy_weights(theirs, ours)
+    np.testing.assert_allclose(ours(query, value, key), expected, atol=1e-5)
+    np.testing.assert_allclose(ours(query, value, key=key), expected, atol=1e-5)
+    assert np.abs(ours(query, value) - expected).max() > 1e-3
+
+
+def copy_weights(theirs, ours):
+    """Weights of Keras' attention (D, H, d), (H, d), (H, d, D) into ours (D, H * d), (H * d,)."""
+    for name in ("query", "key", "value"):
+        kernel, bias = (np.asarray(weight) for weight in getattr(theirs, f"_{name}_dense").weights)
+        getattr(ours, name).set_weights([kernel.reshape(len(kernel), -1), bias.reshape(-1)])
+    kernel, bias = (np.asarray(weight) for weight in theirs._output_dense.weights)
+    ours.output_projection.set_weights([kernel.reshape(-1, kernel.shape[-1]), bias])
+
+
+@pytest.mark.parametrize("name", ["value_mask", "key_mask", "attention_mask", "matrix"])
+def test_masks_mean_what_they_mean_in_keras(name):
+    random = np.random.default_rng(8)
+    query, value = random.normal(size=(2, 5, 6)).astype("float32"), random.normal(size=(2, 7, 6)).astype("float32")
+    mask = random.random({"attention_mask": (2, 5, 7), "matrix": (5, 7)}.get(name, (2, 7))) > 0.4
+    mask[..., 0] = True
+    masks = {"attention_mask" if name == "matrix" else name: mask}
+    ours, theirs = layers.MultiHeadAttention(2, 3), keras.layers.MultiHeadAttention(2, 3)
+    expected = theirs(query, value, use_causal_mask=True, **masks)
+    ours.build(query.shape, value.shape)
+    copy_weights(theirs, ours)
+    np.testing.assert_allclose(ours(query, value, use_causal_mask=True, **masks), expected, atol=1e-5)
+
+
+def test_a_mask_of_another_rank_is_rejected():
+    x = np.ones((2, 5, 6), "float32")
+    with pytest.raises(ValueError, match=r"expects an attention_mask of shape .* Received: shape \(2, 1, 5, 5\)"):
+        layers.MultiHeadAttention(2, 3)(x, x, attention_mask=np.ones((2, 1, 5, 5), bool))
+
+
+@keras.saving.register_keras_serializable(package="tests")
+def squared_relu(x):
+    return ops.square(ops.relu(x))
+
+
+@pytest.mark.parametrize("name", ["FeedForward", "EncoderLayer", "Decoder"])
+def test_callable_activations_and_initializers_are_serialised(name, tmp_path):
+    arguments = dict(feed_forward_dim=7, activation=squared_relu, bias_initializer=keras.initializers.Constant(0.5))
+    if name != "FeedForward":
+        arguments |= dict(num_heads=2, key_dim=3, value_dim=3)
+    if name == "Decoder":
+        arguments |= dict(num_layers=1, cross_attention=False)
+    x = keras.Input((None, 6))
+    model = keras.Model(x, getattr(layers, name)(**arguments)(x))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.layers[1].activation is squared_relu
+    inputs = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
+    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+    biases = [np.asarray(weight) for weight in model.weights if weight.path.endswith("/bias")]
+    assert biases and all((bias == 0.5).all() for bias in biases)
+
+
+def test_one_initializer_gives_every_projection_values_of_its_own():
+    attention = layers.MultiHeadAttention(2, 3, kernel_initializer=keras.initializers.GlorotUniform())
+    attention.build((None, None, 6), (None, None, 6))
+    assert np.abs(attention.query.kernel - attention.key.kernel).max() > 0.01
+
+
 def test_wrong_ranks_and_sizes_are_rejected():
-    with pytest.raises(ValueError, match=r"expects \(B, T, D\)"):
-        layers.MultiHeadAttention(2, 3)(np.ones((2, 8), "float32"))
-    with pytest.raises(ValueError, match="num_heads must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"expects query \(B, T, D\).*Received: shapes \(2, 8\)"):
+        layers.MultiHeadAttention(2, 3)(*[np.ones((2, 8), "float32")] * 2)
+    with pytest.raises(ValueError, match=r"num_heads must be at least 1\. Received: num_heads=0"):
         layers.MultiHeadAttention(0, 3)
-    with pytest.raises(ValueError, match="norm must be 'post' or 'pre', not 'both'"):
+    with pytest.raises(ValueError, match=r"norm must be 'post' or 'pre'\. Received: norm='both'"):
         layers.Encoder(norm="both")
-    with pytest.raises(ValueError, match=r"needs the encoder's output.*cross_attention=False"):
+    with pytest.raises(ValueError, match=r"needs `memory`.*cross_attention=False"):
         layers.Decoder(num_layers=1)(np.ones((2, 3, 8), "float32"))
 
 

@@ -1,5 +1,6 @@
 """Embedding and positions: scale, tying, precision, length, errors."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -26,12 +27,12 @@ def test_embeddings_begin_with_the_spread_of_the_paper():
 
 @pytest.mark.parametrize("ids", [[[11]], [[-1]]])
 def test_ids_outside_the_vocabulary_are_rejected(ids):
-    with pytest.raises(ValueError, match="expects ids from 0 to 10; got ids from"):
+    with pytest.raises(ValueError, match=r"expects ids from 0 to 10\. Received: ids from"):
         layers.SharedEmbedding(11, 4)(np.array(ids))
 
 
 def test_text_that_was_not_tokenized_is_rejected():
-    with pytest.raises(ValueError, match="expects integer ids, not float32: tokenize"):
+    with pytest.raises(ValueError, match=r"expects integer ids\. Received: dtype float32\. Tokenize"):
         layers.SharedEmbedding(11, 4)(np.ones((1, 2), "float32"))
 
 
@@ -69,9 +70,20 @@ def test_positions_can_be_given(kind):
 
 
 def test_what_does_not_fit_is_rejected():
-    with pytest.raises(ValueError, match="learned 4 positions; a sequence of 5 does not fit"):
+    with pytest.raises(ValueError, match=r"4 learned positions\. Received: a sequence of 5"):
         layers.PositionalEncoding("learned", max_positions=4)(np.ones((1, 5, 8), "float32"))
-    with pytest.raises(ValueError, match="even width, not 7"):
+    with pytest.raises(ValueError, match=r"even width for sines and cosines\. Received: width 7"):
         layers.PositionalEncoding()(np.ones((1, 5, 7), "float32"))
-    with pytest.raises(ValueError, match=r"kind must be one of .*, not 'rotary'"):
+    with pytest.raises(ValueError, match=r"kind must be one of .*Received: kind='rotary'"):
         layers.PositionalEncoding("rotary")
+
+
+def test_logits_in_a_functional_model_follow_the_table():
+    """Operations on a weight outside of a layer's call would make a constant of it."""
+    ids = keras.Input((None,), dtype="int32")
+    layer = layers.SharedEmbedding(11, 4)
+    model = keras.Model(ids, layer(layer(ids), reverse=True))
+    assert model.output_shape == (None, None, 11)
+    layer.table.assign(2 * layer.table)
+    table = layer.table.numpy()
+    np.testing.assert_allclose(model(np.array([[5, 6]]))[0], 2 * table[[5, 6]] @ table.T, rtol=1e-4)

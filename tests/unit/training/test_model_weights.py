@@ -1,9 +1,10 @@
-"""Weights by name: out of a model and into another one, whichever way its kernels lie."""
+"""Weights by name: out of a model and into another one, whatever the layout of their kernels."""
 
 import numpy as np
 import pytest
 
 from tf_transformer import ModelConfig, Transformer
+from tf_transformer.layers import inference_layout
 from tf_transformer.workdir._weights import assign_model, model_tensors, named_variables
 from tf_transformer.workdir.checkpoints import CheckpointError
 
@@ -12,21 +13,22 @@ SIZES = dict(vocab_size=23, num_layers=2, model_dim=26, num_heads=2, key_dim=13,
 INPUTS = {"source": np.array([[5, 6, 3, 0], [7, 8, 9, 3]]), "target": np.array([[2, 5, 6], [2, 9, 4]])}
 
 
-def transposed(**changes):
-    return Transformer(ModelConfig(**(SIZES | changes)), transposed_kernels=True)
+def for_inference(**changes):
+    with inference_layout():
+        return Transformer(ModelConfig(**(SIZES | changes)))
 
 
 def test_transposed_kernels_compute_the_same():
-    plain, turned = Transformer(ModelConfig(**SIZES)), transposed()
-    assign_model(turned, model_tensors(plain), "plain")
-    assert named_variables(turned)["encoder/layer_1/feed_forward/inner/kernel"].shape == (17, 26)
-    np.testing.assert_allclose(turned(INPUTS), plain(INPUTS), atol=1e-5)
+    plain, transposed = Transformer(ModelConfig(**SIZES)), for_inference()
+    assign_model(transposed, model_tensors(plain), "plain")
+    assert named_variables(transposed)["encoder/layer_1/feed_forward/inner/kernel"].shape == (17, 26)
+    np.testing.assert_allclose(transposed(INPUTS), plain(INPUTS), atol=1e-5)
 
 
-def test_names_and_arrays_do_not_tell_how_kernels_lie():
-    plain, turned = Transformer(ModelConfig(**SIZES)), transposed()
-    assign_model(turned, model_tensors(plain), "plain")
-    before, after = model_tensors(plain), model_tensors(turned)
+def test_names_and_arrays_do_not_depend_on_the_layout():
+    plain, transposed = Transformer(ModelConfig(**SIZES)), for_inference()
+    assign_model(transposed, model_tensors(plain), "plain")
+    before, after = model_tensors(plain), model_tensors(transposed)
     assert list(before) == list(after)
     for name, value in before.items():
         np.testing.assert_array_equal(after[name], value)
@@ -35,4 +37,4 @@ def test_names_and_arrays_do_not_tell_how_kernels_lie():
 def test_weights_that_do_not_fit_are_named():
     tensors = model_tensors(Transformer(ModelConfig(**SIZES)))
     with pytest.raises(CheckpointError, match=r"other is of another model: encoder/layer_0/feed_forward/inner/kernel"):
-        assign_model(transposed(feed_forward_dim=19), tensors, "other")
+        assign_model(for_inference(feed_forward_dim=19), tensors, "other")

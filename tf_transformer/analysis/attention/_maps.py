@@ -77,7 +77,7 @@ def maps_of_ids(model, tokenizers, source: Sequence[int], labels: Sequence[int])
     """As `attention_maps`, of ids: `source` and `labels`, what the decoder is to write, both ending in EOS."""
     decoder_input = [model.config.bos_id, *labels[:-1]]
     inputs = {"source": np.array([source], "int32"), "target": np.array([decoder_input], "int32")}
-    _, weights = model(inputs, training=False, return_attention=True)
+    _, weights = model(inputs, training=False, return_attention_scores=True)
     return AttentionMaps(
         source=tokenizers.source.pieces(source),
         # The start symbol is named here, because an imported model may begin with the id of its padding.

@@ -69,7 +69,7 @@ def summarise_heads(model, tokenizers, pairs: Iterable[tuple[str, str]]) -> list
     for rows in _batches(model.config, tokenizers, list(pairs)):
         sources, targets = zip(*rows)
         inputs = {"source": _padded(sources, model.config.pad_id), "target": _padded(targets, model.config.pad_id)}
-        _, weights = model(inputs, training=False, return_attention=True)
+        _, weights = model(inputs, training=False, return_attention_scores=True)
         for kind in KINDS:
             layers = np.stack([np.asarray(layer, dtype="float32") for layer in weights[kind]])
             queries, keys = (sources if kind == "encoder" else targets), (targets if kind == "decoder" else sources)

@@ -48,7 +48,7 @@ def test_maps_are_the_models_own_weights():
     maps = attention_maps(model, tokenizers, "a small bird", "the window")
     source, target = tokenizers.source.encode("a small bird"), tokenizers.target.encode("the window")
     inputs = {"source": np.array([source]), "target": np.array([[model.config.bos_id, *target[:-1]]])}
-    _, weights = model(inputs, return_attention=True)
+    _, weights = model(inputs, return_attention_scores=True)
     np.testing.assert_allclose(maps.cross[1, 4], np.asarray(weights["cross"][1])[0, 4], atol=1e-6)
 
 

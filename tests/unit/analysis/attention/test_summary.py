@@ -20,8 +20,8 @@ class _KnownHeads:
 
     config = types.SimpleNamespace(pad_id=0, bos_id=2, num_heads=5)
 
-    def __call__(self, inputs, training, return_attention):
-        assert return_attention and not training
+    def __call__(self, inputs, training, return_attention_scores):
+        assert return_attention_scores and not training
         source, target = inputs["source"] != 0, inputs["target"] != 0
         maps = {
             "encoder": self._weights(source, source),
