@@ -108,7 +108,7 @@ def training_step(size: dict[str, int], xla: bool):
 
     from tf_transformer.config import ModelConfig, TrainingConfig
     from tf_transformer.model import Transformer
-    from tf_transformer.training import Adam, BatchGradients, Counters, NoamSchedule, TrainStep
+    from tf_transformer.training import Adam, BatchGradients, Counters, DistributedBatches, NoamSchedule, TrainStep
     from tf_transformer.workdir import named_variables
 
     depth = size["width"] // size["heads"]
@@ -121,11 +121,14 @@ def training_step(size: dict[str, int], xla: bool):
     )  # fmt: skip
     adam = Adam(named_variables(model), config.beta1, config.beta2, config.epsilon)
     gradients = BatchGradients(model, config.label_smoothing, config.seed, xla=xla)
-    step = TrainStep(tf.distribute.get_strategy(), gradients, adam, None, NoamSchedule(size["width"]), config)
+    strategy = tf.distribute.get_strategy()
+    step = TrainStep(strategy, gradients, adam, None, NoamSchedule(size["width"]), config)
     random = np.random.default_rng(0)
     shape = (size["batch"], size["length"])
     batch = {name: random.integers(4, size["vocab"], shape, dtype=np.int32) for name in ("source", "target", "labels")}
-    return lambda: step([batch], Counters.start(config.precision))
+    element = batch | {"position": np.zeros(3, np.int64)}
+    batches = DistributedBatches(strategy, lambda *_: tf.data.Dataset.from_tensors(element).repeat())
+    return lambda: step(batches, 1, Counters.start(config.precision))
 
 
 if __name__ == "__main__":

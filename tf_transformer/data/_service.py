@@ -1,15 +1,19 @@
 """Reading a dataset through a tf.data service: every element once and in order, or an error.
 
 The workers of the service share the elements by number, and the trainer reads from them in turn ("coordinated reads"),
-which gives the order of the dataset itself. A worker that is lost or restarted breaks that order; the numbers show it,
-and the reader fails instead of training on a wrong batch. Opened again from the last position, it loses nothing.
+so that each round of reads has the next elements, one from every worker. Sorted by number they have the order of the
+dataset itself. A worker that is lost or restarted breaks that order; the numbers show it, and reading fails instead of
+training on a wrong batch. Opened again from the last position, nothing is lost or repeated.
 """
 
 import socket
+import time
 import urllib.parse
 import uuid
 
 import tensorflow as tf
+
+WORKER_SECONDS = 60.0
 
 
 class DataServiceError(ValueError):
@@ -38,13 +42,48 @@ def from_service(dataset: tf.data.Dataset, address: str) -> tf.data.Dataset:
         address: of the dispatcher, "grpc://HOST:PORT". It must know its workers: `DispatcherConfig(worker_addresses=…)`.
     """
     check_service(address)
+    workers = _wait_for_workers(address)
     service = tf.data.experimental.service
-    dataset = dataset.apply(
-        service.distribute(
-            service.ShardingPolicy.HINT, address, job_name=uuid.uuid4().hex, consumer_index=0, num_consumers=1
-        )
+    reads = service.distribute(
+        service.ShardingPolicy.HINT, address, job_name=uuid.uuid4().hex, consumer_index=0, num_consumers=1
     )
-    return dataset.enumerate().map(lambda expected, item: _checked(expected, *item, address)).prefetch(2)
+    rounds = dataset.apply(reads).window(workers, drop_remainder=True)
+    ordered = rounds.flat_map(lambda numbers, elements: _by_number(numbers, elements, workers))
+    return ordered.enumerate().map(lambda expected, item: _checked(expected, *item, address)).prefetch(2)
+
+
+def _wait_for_workers(address: str) -> int:
+    """How many workers the dispatcher expects; returns when all of them answer.
+
+    Of the numbers from 0 on, each worker has those at a distance of the number of workers.
+    """
+    hint, service = tf.data.experimental.SHARD_HINT, tf.data.experimental.service
+    numbers = tf.data.Dataset.range(2**62).shard(hint, hint).batch(2)
+    seen, workers, until = set(), 0, time.monotonic() + WORKER_SECONDS
+    try:
+        for first, second in numbers.apply(service.distribute(service.ShardingPolicy.HINT, address)).as_numpy_iterator():
+            workers = int(second - first)
+            seen.add(first % workers)
+            if len(seen) == workers:
+                return workers
+            if time.monotonic() > until:
+                break
+    except tf.errors.OpError as error:
+        raise DataServiceError(
+            f"Expected a tf.data service at {address} whose dispatcher knows its workers, by "
+            f"DispatcherConfig(worker_addresses=[...]). Received: {error.message.splitlines()[0]}"
+        ) from None
+    raise DataServiceError(
+        f"Expected {workers} workers of the tf.data service at {address}. Received: answers of {len(seen)} in "
+        f"{WORKER_SECONDS:.0f} s; start the others."
+    )
+
+
+def _by_number(numbers: tf.data.Dataset, elements, workers: int) -> tf.data.Dataset:
+    """The elements of a round, one from every worker, in the order of their numbers."""
+    round_ = tf.data.Dataset.zip((numbers, tf.data.Dataset.zip(elements)))
+    in_turn = tf.data.Dataset.range(workers)
+    return in_turn.flat_map(lambda turn: round_.filter(lambda number, _: number % workers == turn))
 
 
 def _checked(expected: tf.Tensor, number: tf.Tensor, element, address: str):

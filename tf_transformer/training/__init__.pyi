@@ -1,5 +1,6 @@
 from ._averaging import average_last as average_last
 from ._gradients import BatchGradients as BatchGradients
+from ._input import DistributedBatches as DistributedBatches
 from ._losses import LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy
 from ._opening import config_of as config_of
 from ._opening import with_vocabulary as with_vocabulary
@@ -25,6 +26,7 @@ __all__ = [
     "Adam",
     "BatchGradients",
     "Counters",
+    "DistributedBatches",
     "LabelSmoothedCrossEntropy",
     "LostWorkerError",
     "NoamSchedule",

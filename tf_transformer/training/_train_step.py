@@ -105,8 +105,8 @@ class TrainStep:
         schedule: step → learning rate.
         config: clipping, precision, accumulation.
 
-    The loop over steps runs in the graph, where batches may have any shape. For XLA and TPUs a program is traced for
-    each shape, and the loop runs in Python; so it does with a tf.data service, whose failures it survives.
+    The loop over steps runs in the graph, where batches may have any shape. For XLA and TPUs, which compile a program
+    for each shape, it runs in Python; also with a tf.data service, whose failures it survives.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class TrainStep:
         self._replicas = strategy.num_replicas_in_sync
         self._static = config.xla or isinstance(strategy, tf.distribute.TPUStrategy)
         self._loop = tf.function(self._graph_loop, autograph=False)
-        self._one = tf.function(self._step, autograph=False)
+        self._one = tf.function(self._step, autograph=False, reduce_retracing=not self._static)
 
     def __call__(
         self, batches: DistributedBatches, count: int, counters: Counters, stop: bool = False
