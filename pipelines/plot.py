@@ -9,6 +9,7 @@ import argparse
 import json
 import pathlib
 
+from tf_transformer._files import atomic_write
 from tf_transformer.pipelines import cli
 
 
@@ -32,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ValueError(f"Expected --output to end in .png, .svg or .pdf. Received: {output}.")
     output.parent.mkdir(parents=True, exist_ok=True)
-    curves_figure(runs, args.x).savefig(output, dpi=150)
+    with atomic_write(output) as stream:
+        curves_figure(runs, args.x).savefig(stream, dpi=150, format=output.suffix.lower()[1:])
     print(output)
     return 0
 

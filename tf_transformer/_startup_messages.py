@@ -33,7 +33,8 @@ def suppress_startup_messages() -> None:
     Without a GPU even its error messages are noise (kernels that oneDNN lacks, drivers that are not there): what fails
     raises an exception. A low TF_CPP_MIN_LOG_LEVEL in the environment wins: messages that a user asks for are shown.
     """
-    if os.environ.setdefault(LEVEL, "2" if _has_gpu() else "3") in ("0", "1") or "tensorflow" in sys.modules or not hasattr(os, "fork"):
+    asked_for = os.environ.setdefault(LEVEL, "2" if _has_gpu() else "3") in ("0", "1")
+    if asked_for or "tensorflow" in sys.modules or not hasattr(os, "fork"):
         return
     if not any(isinstance(finder, _FilteredImport) for finder in sys.meta_path):
         sys.meta_path.insert(0, _FilteredImport())

@@ -35,6 +35,7 @@ def test_no_start_up_messages_in_a_checkout(workdir):
     ]
 
 
+@pytest.mark.slow
 def test_no_start_up_messages_of_an_export_and_the_processes_it_starts(workdir, tmp_path):
     results, messages = run("tf_transformer.pipelines.cli", "export", "--workdir", workdir, "--output", tmp_path / "m")
     assert results == [str(tmp_path / "m" / "1")]
