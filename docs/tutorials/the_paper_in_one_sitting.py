@@ -181,8 +181,8 @@ np.testing.assert_allclose(rotated[:-shift], sine[shift:], atol=1e-6)
 #
 #     FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
 #
-# Around each is a residual connection, followed by layer normalization: $\mathrm{LayerNorm}(x +
-# \mathrm{Sublayer}(x))$. A decoder layer has a third sub-layer in between, attention to the output of the encoder.
+# Around each is a residual connection, followed by layer normalization:
+# `LayerNorm(x + Sublayer(x))`. A decoder layer has a third sub-layer in between: attention to the encoder's output.
 
 # %%
 encoder_layer = layers.EncoderLayer(num_heads=4, key_dim=8, value_dim=8, feed_forward_dim=64)
