@@ -1,4 +1,4 @@
-"""A client for TensorFlow Serving's REST interface in plain Python: no TensorFlow, nothing to install.
+"""A client for TensorFlow Serving's REST interface in plain Python, without dependencies.
 
 python -m tf_transformer.export.serving.client --url http://127.0.0.1:8501/v1/models/NAME "Hello."
 echo "Hello." | python -m tf_transformer.export.serving.client --url http://127.0.0.1:8501 --name NAME
@@ -20,19 +20,21 @@ from collections.abc import Sequence
 _MODEL_URL = re.compile(
     r"(?P<base>https?://[^/]+.*?)/v1/models/(?P<name>[^/:]+)(?P<version>/versions/\d+)?(:predict)?/?"
 )
-_WORTH_ANOTHER_TRY = {429, 500, 502, 503, 504}
+_RETRIED = {429, 500, 502, 503, 504}
+# With batching, TensorFlow Serving merges a request with one of another rank and rejects both.
+_NEIGHBOUR = re.compile("Tensors .*have different shapes", re.DOTALL)
 
 
 class RequestRejected(ValueError):
-    """Raised when the server says that the request is wrong: sending it again would not help."""
+    """Raised when the server rejects the request: sending it again would not help."""
 
 
 class ServerUnavailable(ConnectionError):
-    """Raised when there was no answer, also not after the retries."""
+    """Raised when there was no answer after all retries."""
 
 
 class Client:
-    """Asks a server for translations.
+    """Sends texts to a server and returns its translations.
 
     Example:
         client = Client("http://127.0.0.1:8501/v1/models/en-de")
@@ -41,11 +43,12 @@ class Client:
     Args:
         url: The server (`http://host:8501`, with `name`) or the model (`http://host:8501/v1/models/NAME`, or one
             version of it, `…/NAME/versions/3`).
-        name: The model's name, when `url` does not say it.
-        timeout: Seconds for each try.
-        retries: Further tries after a failed one. Only connection errors, time-outs, 429 and 5xx are tried again.
+        name: The model's name, if it is not in `url`.
+        timeout: Seconds per attempt.
+        retries: Further attempts after a failed one: after connection errors, time-outs, 429 and 5xx. A 400 that was
+            caused by another client's request in the same batch is retried once.
         batch_size: Rows in one request.
-        backoff: Seconds before the first retry, doubled for each further one, with some chance in it.
+        backoff: Seconds before the first retry, doubled for each further one, with jitter.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class Client:
     ):
         if batch_size < 1 or retries < 0 or timeout <= 0:
             raise ValueError(
-                f"expected batch_size >= 1, retries >= 0, timeout > 0; got {batch_size}, {retries}, {timeout}"
+                f"expected batch_size >= 1, retries >= 0, timeout > 0. Received: {batch_size}, {retries}, {timeout}"
             )
         self.model_url = _model_url(url, name)
         self.timeout = timeout
@@ -78,7 +81,9 @@ class Client:
     def score(self, sources: Sequence[str | bytes], targets: Sequence[str | bytes]) -> list[dict]:
         """For each pair the log-probability (`score`) of the target and its number of `tokens`."""
         if len(sources) != len(targets):
-            raise ValueError(f"expected as many targets as sources, but got {len(sources)} and {len(targets)}")
+            raise ValueError(
+                f"expected as many targets as sources. Received: {len(sources)} sources, {len(targets)} targets"
+            )
         pairs = zip(sources, targets, strict=True)
         return self.predict([{"source": _value(one), "target": _value(other)} for one, other in pairs], "score")
 
@@ -90,7 +95,7 @@ class Client:
             answer = self._send(":predict", {"signature_name": signature, "instances": part}).get("predictions")
             if not isinstance(answer, list) or len(answer) != len(part):
                 raise ServerUnavailable(
-                    f"{self.model_url} sent {len(part)} rows back as {str(answer)[:100]}: is it a model?"
+                    f"{self.model_url} answered {len(part)} rows with {str(answer)[:100]}: is it a model?"
                 )
             predictions.extend(answer)
         return predictions
@@ -102,6 +107,7 @@ class Client:
     def _send(self, suffix: str, body: dict | None = None) -> dict:
         url = self.model_url + suffix
         data = None if body is None else json.dumps(body).encode("ascii")
+        neighbour = False
         for attempt in range(self.retries + 1):
             try:
                 request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
@@ -109,15 +115,17 @@ class Client:
                     return json.load(response)
             except urllib.error.HTTPError as error:
                 reason = f"HTTP {error.code}: {_error_of(error)}"
-                if error.code not in _WORTH_ANOTHER_TRY:
+                first = not neighbour and attempt < self.retries
+                neighbour = error.code == 400 and bool(_NEIGHBOUR.search(reason))
+                if error.code not in _RETRIED and not (neighbour and first):
                     raise RequestRejected(f"{url} rejected the request. {reason}") from error
-            # No connection, a time-out, an answer that breaks off, or one that is not JSON.
+            # No connection, a time-out, an incomplete answer, or one that is not JSON.
             except (OSError, ValueError, http.client.HTTPException) as error:
                 reason = str(getattr(error, "reason", error)) or type(error).__name__
             if attempt < self.retries:
                 time.sleep(self.backoff * 2**attempt * random.uniform(0.5, 1.0))
         raise ServerUnavailable(
-            f"no answer from {url} after {self.retries + 1} tries: {reason}. Is the server running there?"
+            f"no answer from {url} after {self.retries + 1} attempts: {reason}. Is the server running there?"
         )
 
 
@@ -127,14 +135,14 @@ def _model_url(url: str, name: str | None) -> str:
     if match:
         return f"{match['base']}/v1/models/{name or match['name']}{match['version'] or ''}"
     if not re.match(r"https?://[^/]", url):
-        raise ValueError(f"expected an address like http://127.0.0.1:8501, but got {url!r}")
+        raise ValueError(f"expected an address like http://127.0.0.1:8501. Received: {url!r}")
     if not name:
-        raise ValueError(f"{url!r} does not say which model: give a name, or an address ending in /v1/models/NAME")
+        raise ValueError(f"expected the name of a model, or an address ending in /v1/models/NAME. Received: {url!r}")
     return f"{url.rstrip('/')}/v1/models/{name}"
 
 
 def _value(text: str | bytes):
-    """Text as JSON holds it: bytes as base64, half characters (lone surrogates), which cannot travel, replaced."""
+    """Text as a JSON value: bytes as base64; lone surrogates, which JSON text cannot contain, are replaced."""
     if isinstance(text, bytes):
         return {"b64": base64.b64encode(text).decode("ascii")}
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -155,10 +163,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("text", nargs="*", help="what to translate (default: the lines of stdin)")
     parser.add_argument("--url", required=True, help="the server or the model: http://host:8501[/v1/models/NAME]")
-    parser.add_argument("--name", help="the model's name, when the address does not say it")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for each try (default: %(default)s)")
+    parser.add_argument("--name", help="the model's name, if it is not in the address")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds per attempt (default: %(default)s)")
     parser.add_argument(
-        "--retries", type=int, default=3, help="further tries after a failed one (default: %(default)s)"
+        "--retries", type=int, default=3, help="further attempts after a failed one (default: %(default)s)"
     )
     parser.add_argument("--batch-size", type=int, default=32, help="lines in one request (default: %(default)s)")
     args = parser.parse_args(argv)

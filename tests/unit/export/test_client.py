@@ -91,7 +91,7 @@ def test_signatures_bytes_and_half_characters(server):
     assert client.nbest([b"\xff"]) == [{"text": {"b64": "/w=="}}]
     assert client.translate(["a\ud800b", "\U0001f600"]) == ["A\N{REPLACEMENT CHARACTER}B", "\U0001f600"]
     assert [body["signature_name"] for _, body in server.requests] == ["score", "nbest", "serving_default"]
-    with pytest.raises(ValueError, match="got 2 and 1"):
+    with pytest.raises(ValueError, match="Received: 2 sources, 1 targets"):
         client.score(["a", "b"], ["c"])
 
 
@@ -112,7 +112,7 @@ def test_the_pauses_grow(server, monkeypatch):
 
 def test_giving_up_says_the_last_reason(server):
     server.script = [(503, '{"error": "busy"}')] * 9
-    with pytest.raises(ServerUnavailable, match="after 3 tries: HTTP 503: busy"):
+    with pytest.raises(ServerUnavailable, match="after 3 attempts: HTTP 503: busy"):
         make(server, retries=2).translate(["a"])
     assert len(server.requests) == 3
 
@@ -131,6 +131,21 @@ def silence():
     event = threading.Event()
     yield event
     event.set()
+
+
+NEIGHBOUR = '{"error": "Tensors with name \'text\' from different tasks have different shapes"}'
+
+
+def test_a_request_that_was_rejected_for_its_neighbour_is_sent_once_more(server):
+    server.script = [(400, NEIGHBOUR)]
+    assert make(server).translate(["a"]) == ["A"]
+    server.script = [(400, NEIGHBOUR)] * 2
+    with pytest.raises(RequestRejected, match="have different shapes"):
+        make(server).translate(["a"])
+    assert len(server.requests) == 2 + 2
+    server.script = [(400, NEIGHBOUR), (400, '{"error": "wrong"}')]
+    with pytest.raises(RequestRejected, match="HTTP 400: wrong"):
+        make(server).translate(["a"])
 
 
 def test_a_time_out_is_tried_again(server, silence):
@@ -184,7 +199,7 @@ def test_addresses(url, name, expected):
     assert Client(url, name).model_url == expected
 
 
-@pytest.mark.parametrize(("url", "message"), [("http://h:1", "which model"), ("h:1", "expected an address")])
+@pytest.mark.parametrize(("url", "message"), [("http://h:1", "the name of a model"), ("h:1", "expected an address")])
 def test_addresses_that_do_not_do(url, message):
     with pytest.raises(ValueError, match=message):
         Client(url)
@@ -194,7 +209,7 @@ def test_the_command(server, capsys):
     assert client_module.main(["--url", server.url, "--name", "toy", "hello", "you"]) == 0
     assert capsys.readouterr().out == "HELLO\nYOU\n"
     assert client_module.main(["--url", server.url, "hello"]) == 1
-    assert "which model" in capsys.readouterr().err
+    assert "the name of a model" in capsys.readouterr().err
 
 
 def test_it_needs_no_tensorflow(server):
