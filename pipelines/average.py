@@ -11,8 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tf_transformer.training import average_last
-    from tf_transformer.workdir import Workdir
+    from tf_transformer.workdir import Workdir, average_last
     from tf_transformer.workdir.checkpoints import read_info
 
     path = average_last(Workdir(args.workdir), args.last)

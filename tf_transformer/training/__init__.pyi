@@ -1,4 +1,3 @@
-from ._averaging import average_last as average_last
 from ._gradients import BatchGradients as BatchGradients
 from ._input import DistributedBatches as DistributedBatches
 from ._losses import LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy
@@ -33,7 +32,6 @@ __all__ = [
     "TrainStep",
     "TrainingResult",
     "WarmupSchedule",
-    "average_last",
     "check_config",
     "check_dataset",
     "config_of",

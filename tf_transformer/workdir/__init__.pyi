@@ -1,4 +1,5 @@
 from . import checkpoints as checkpoints
+from ._averaging import average_last as average_last
 from ._weights import assign_model as assign_model
 from ._weights import assign_tensors as assign_tensors
 from ._weights import model_tensors as model_tensors
@@ -15,6 +16,7 @@ __all__ = [
     "Workdir",
     "assign_model",
     "assign_tensors",
+    "average_last",
     "checkpoints",
     "model_tensors",
     "named_variables",

@@ -12,13 +12,13 @@ from training_toys import toy_batch, toy_batches
 
 from tf_transformer.config import Config
 from tf_transformer.data import DataServiceError, RecordError
-from tf_transformer.training import _averaging as averaging
 from tf_transformer.training import _input as input_module
 from tf_transformer.training._input import DistributedBatches, input_error
 from tf_transformer.training._process import RunLock, RunLockedError, StopRequest
 from tf_transformer.training._reporting import RunLog, read_log
 from tf_transformer.training._run_state import ChangedRunError, check_config, check_dataset
 from tf_transformer.training._strategies import StrategyError, devices_of, make_strategy
+from tf_transformer.workdir import _averaging as averaging
 from tf_transformer.workdir import checkpoints
 from tf_transformer.workdir.checkpoints import CheckpointError
 

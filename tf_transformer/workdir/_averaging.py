@@ -5,7 +5,8 @@ import pathlib
 
 import numpy as np
 
-from tf_transformer.workdir import Workdir, checkpoints
+from tf_transformer.workdir import checkpoints
+from tf_transformer.workdir._workdir import Workdir
 from tf_transformer.workdir.checkpoints import CheckpointError
 
 logger = logging.getLogger(__name__)
