@@ -31,7 +31,7 @@ class RoundedVariable(tf.saved_model.experimental.TrackableResource):
 
     def __init__(self, variable: tf.Variable, dtype: tf.DType, name: str):
         super().__init__()
-        self._resource_handle = variable.handle
+        self._resource_handle = variable.handle  # Private API: see tests/unit/test_private_apis.py.
         self._stored, self._shared_name = dtype, name
         self._dtype, self._shape = variable.dtype, variable.shape
 

@@ -116,7 +116,7 @@ def _parse(argv: list[str]) -> argparse.Namespace | None:
 
 def _reject_unknown_flags(parser: argparse.ArgumentParser, words: list[str]) -> None:
     """Print the verb's usage and the closest flag, and exit, if a flag is misspelt."""
-    known = list(parser._option_string_actions)  # argparse has no public list of them
+    known = list(parser._option_string_actions)  # Private API: argparse has no public list of them.
     for word in words[: words.index("--")] if "--" in words else words:
         flag = word.partition("=")[0]
         if flag.startswith("--") and not any(name.startswith(flag) for name in known):

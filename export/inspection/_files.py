@@ -12,7 +12,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2, saved_model_pb2
-from tensorflow.python.saved_model.pywrap_saved_model import fingerprinting
+from tensorflow.python.saved_model.pywrap_saved_model import fingerprinting  # Private API: see test_private_apis.py
 
 from tf_transformer._files import sha256_of_file
 from tf_transformer.export.inspection._report import Problem

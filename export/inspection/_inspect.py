@@ -9,7 +9,7 @@ import dataclasses
 import pathlib
 
 from tensorflow.core.framework import types_pb2
-from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework import op_def_registry  # Private API: see tests/unit/test_private_apis.py
 
 from tf_transformer._model_versions import list_versions
 from tf_transformer.export.inspection._files import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 import tensorflow_text
-from tensorflow_text.python.ops import sentencepiece_tokenizer
+from tensorflow_text.python.ops import sentencepiece_tokenizer  # Private API: see tests/unit/test_private_apis.py
 
 from tf_transformer._files import atomic_write, write_text
 from tf_transformer.text._model_file import TokenizerError, read_model_file

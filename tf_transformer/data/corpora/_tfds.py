@@ -122,7 +122,7 @@ def _find_builder(name: str, data_dir: str | Path | None):
     builder_name, _, config = name.partition("/")
     try:
         cls = tfds.builder_cls(builder_name)
-    except tfds.core.registered.DatasetNotFoundError as error:
+    except tfds.core.DatasetNotFoundError as error:
         raise CorpusError(
             f"Expected a dataset that TensorFlow Datasets knows, got {builder_name!r}; the WMT ones are called "
             "wmt13_translate to wmt19_translate."

@@ -1,4 +1,8 @@
-"""Downloads of TensorFlow Datasets: tried again with pauses, and explained when they fail for good."""
+"""Downloads of TensorFlow Datasets: tried again with pauses, and explained when they fail for good.
+
+Private API: the project's uses of the internals of tensorflow-datasets are all in this module.
+tests/unit/test_private_apis.py fails when an upgrade changes them.
+"""
 
 from __future__ import annotations
 
