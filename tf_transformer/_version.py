@@ -3,7 +3,7 @@
 import importlib.metadata
 import platform
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def versions_of(*packages: str) -> dict[str, str]:

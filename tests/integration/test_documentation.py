@@ -105,6 +105,15 @@ def test_links_lead_somewhere():
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
+def test_modules_in_the_contributors_table_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("## Where to find …")[1].split("\n## ")[0]
+    modules = re.findall(r"`([\w/]+(?:\.py|/))`", table)
+    assert len(modules) > 25
+    for module in modules:
+        assert (ROOT / module).exists(), f"CONTRIBUTING.md: {module}"
+
+
 def section(title):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
