@@ -18,8 +18,14 @@ With TensorFlow Serving {oldest_server} or later; `MODEL_BASE` is the folder abo
 
     docker run --rm -p 8501:8501 -e TF_ENABLE_ONEDNN_OPTS=1 -e MODEL_NAME=translate \\
         -v "$PWD/MODEL_BASE:/models/translate" tensorflow/serving \\
-        --enable_batching --enable_per_model_batching_parameters
+        --enable_batching --enable_per_model_batching_parameters \\
+        --rest_api_num_threads=64 --max_num_load_retries=0
     curl -d '{{"instances": ["…"]}}' http://localhost:8501/v1/models/translate:predict
+
+With `--enable_batching`: reject empty batches (`{{"inputs": []}}`) in front of the server, because each of them blocks
+a REST thread until another request arrives, and use a liveness probe. Retry a 400 "Tensors … have different shapes"
+once: another client sent a request of wrong rank. Do not set `pad_variable_length_inputs`. Answers of `attention` are
+padded to the widest row in the batch.
 
 In Python, with `tensorflow` and `tensorflow-text`:
 

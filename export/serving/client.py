@@ -107,7 +107,7 @@ class Client:
     def _send(self, suffix: str, body: dict | None = None) -> dict:
         url = self.model_url + suffix
         data = None if body is None else json.dumps(body).encode("ascii")
-        neighbour = False
+        retried_neighbour = False
         for attempt in range(self.retries + 1):
             try:
                 request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
@@ -115,10 +115,11 @@ class Client:
                     return json.load(response)
             except urllib.error.HTTPError as error:
                 reason = f"HTTP {error.code}: {_error_of(error)}"
-                first = not neighbour and attempt < self.retries
-                neighbour = error.code == 400 and bool(_NEIGHBOUR.search(reason))
-                if error.code not in _RETRIED and not (neighbour and first):
-                    raise RequestRejected(f"{url} rejected the request. {reason}") from error
+                if error.code not in _RETRIED:
+                    neighbour = error.code == 400 and _NEIGHBOUR.search(reason)
+                    if not neighbour or retried_neighbour or attempt == self.retries:
+                        raise RequestRejected(f"{url} rejected the request. {reason}") from error
+                    retried_neighbour = True
             # No connection, a time-out, an incomplete answer, or one that is not JSON.
             except (OSError, ValueError, http.client.HTTPException) as error:
                 reason = str(getattr(error, "reason", error)) or type(error).__name__

@@ -1,8 +1,11 @@
-"""The server under load, and over ten thousand requests of random shapes."""
+"""The server under load, over ten thousand requests of random shapes, and with random faults."""
 
 import gc
+import json
 import pathlib
 import random
+import subprocess
+import sys
 
 import pytest
 from running_server import hammer, running_server
@@ -45,3 +48,13 @@ def test_memory_is_flat_over_10000_requests_of_random_shapes(base):
                 sizes.append(resident_megabytes())
     # The allocator settles in the first thousands; after that nothing may be kept of a request.
     assert max(sizes[5:]) - sizes[4] < 25, f"megabytes after each thousand requests: {sizes}"
+
+
+def test_random_faults_and_new_versions():
+    """Two minutes of `python -m benchmarks.soak`, which runs for half an hour by default."""
+    command = [sys.executable, "-m", "benchmarks.soak", "--minutes", "2", "--version-seconds", "15", "--json"]
+    root = pathlib.Path(__file__).resolve().parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    figures = json.loads(done.stdout)
+    assert figures["passed"] and done.returncode == 0, figures
+    assert figures["requests"] > 0 and len(figures["versions"]) > 1 and figures["corrupt_rejected"]

@@ -1,6 +1,8 @@
 """The model card: what it carries on from the work directory, and what it leaves out."""
 
 import json
+import pathlib
+import re
 import shutil
 import types
 
@@ -11,7 +13,7 @@ from toy_workdir import toy_workdir
 from tf_transformer.evaluation._evaluation import Evaluation
 from tf_transformer.evaluation._record import write_record
 from tf_transformer.evaluation._scores import corpus_scores
-from tf_transformer.export._model_card import model_card, scores_of, write_model_card
+from tf_transformer.export._model_card import card_text, model_card, scores_of, write_model_card
 from tf_transformer.export._stored_weights import Rounding
 from tf_transformer.export._verify import Trial
 from tf_transformer.export.inspection._inspect import inspect_saved_model
@@ -112,3 +114,21 @@ def test_the_licence_of_imported_weights_is_carried_on(workdir, made, tmp_path):
 def test_what_smaller_weights_changed(workdir, made, tmp_path):
     write_model_card(tmp_path, card(workdir, made[1], weights="float16", rounding=Rounding(200, 3, 1.3e-4)))
     assert "3 of 200 translations" in (tmp_path / "README.md").read_text()
+
+
+BATCHING_FLAGS = {"--enable_per_model_batching_parameters", "--rest_api_num_threads=64", "--max_num_load_retries=0"}
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def test_the_card_warns_of_what_batching_changes(workdir, made):
+    text = " ".join(card_text(card(workdir, made[1])).split())
+    for words in ("reject empty batches", "liveness probe", "have different shapes", "pad_variable_length_inputs"):
+        assert words in text
+    assert "Answers of `attention` are padded" in text
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/how-to/serve-in-production.md", "export/_model_card.py"])
+def test_every_command_and_manifest_has_the_flags_that_batching_needs(file):
+    text = (ROOT / file).read_text(encoding="utf-8").replace("=true", "")
+    places = [text[match.start() : match.start() + 250] for match in re.finditer(r'(\s|")--enable_batching\b', text)]
+    assert places and all(flag in place for place in places for flag in BATCHING_FLAGS)
