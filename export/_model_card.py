@@ -58,14 +58,19 @@ def _facts(card: dict) -> str:
         "model": f"Transformer, preset `{card['preset']}`, {card['parameters']:,} parameters",
         "checkpoint": f"{checkpoint['name']}, step {checkpoint['step']:,}{_origin(card['imported'])}",
         "weights": card["weights"] + _rounding(card),
-        "search": f"beam {search['beam_size']}, alpha {search['alpha']}, output at most {search['max_extra_length']} "
-        f"tokens longer than the source, source at most {search['max_source_length']} tokens",
+        "search": f"{_search(search)}, output at most {search['max_extra_length']} tokens longer than the "
+        f"source, source at most {search['max_source_length']} tokens",
         "data": f"{data['corpus'] or 'not known'}{f' (pairs: {pairs})' if pairs else ''}",
         "licence": card["licence"] or "not stated",
         "tokenizer": " / ".join(f"`{value[:16]}…`" for value in dict.fromkeys(card["tokenizer"]["sha256"].values())),
         "made": f"{card['created']} with " + ", ".join(f"{name} {value}" for name, value in card["versions"].items()),
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items()), ""])
+
+
+def _search(decoding: dict) -> str:
+    average = " of the average" if decoding.get("length_penalty") == "average" else ""
+    return f"beam {decoding['beam_size']}, alpha {decoding['alpha']}{average}"
 
 
 def _origin(imported: dict | None) -> str:
@@ -100,7 +105,7 @@ def _scores(card: dict) -> str:
         return "## Scores\n\nNone were measured: `tf-transformer evaluate --workdir WORKDIR` does.\n"
     lines = ["## Scores", "", "| test set | search | score | signature |", "|---|---|---|---|"]
     for evaluation in card["scores"]:
-        search = "beam {beam_size}, alpha {alpha}".format_map(evaluation["decoding"])
+        search = _search(evaluation["decoding"])
         for score in evaluation["scores"]:
             value, signature = f"{score['name']} {score['score']:.2f}", score["signature"].replace("|", "\\|")
             lines.append(f"| {evaluation['test_set']} | {search} | {value} | `{signature}` |")

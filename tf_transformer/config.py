@@ -177,8 +177,10 @@ class DecodingConfig(TypedFields):
     section: ClassVar[str] = "decoding"
 
     beam_size: int = 4
+    length_penalty: Literal["gnmt", "average"] = "gnmt"
+    """gnmt: ((5 + length) / 6) ** alpha, the paper. average: length ** alpha, as in Marian and CTranslate2."""
     alpha: float = 0.6
-    """Length penalty ((5 + length) / 6) ** alpha."""
+    """Exponent of the length penalty."""
     max_extra_length: int = 50
     """The longest output is the input's length plus this."""
     min_length: int = 0

@@ -128,7 +128,7 @@ def _finish(values, histories, log_probs, parents, tokens, here, index, options)
     """Lets those of the best K that end in EOS compete with what has finished before."""
     beams = options.beam_size
     log_probs, parents, tokens = log_probs[:, :beams], parents[:, :beams], tokens[:, :beams]
-    scores = log_probs / length_penalty(index + 1, options.alpha)
+    scores = log_probs / length_penalty(index + 1, options.alpha, options.length_penalty)
     if options.coverage_penalty:
         penalties = coverage_penalty(values["coverage"], options.coverage_penalty)
         scores += tf.gather(penalties, parents, batch_dims=1)
@@ -164,7 +164,7 @@ def _continue(values, histories, log_probs, parents, tokens, here, index, option
 def _done(values, index, options):
     """Whether nothing alive can still change the hypotheses asked for: (B,) bool."""
     best = tf.reduce_max(values["log_probs"], axis=1)
-    reachable = best / length_penalty(values["max_lengths"], options.alpha)
+    reachable = best / length_penalty(values["max_lengths"], options.alpha, options.length_penalty)
     settled = values["finished_scores"][:, options.wanted - 1]
     beaten = (settled > DEAD / 2) & (settled >= reachable)
     return beaten | (best <= DEAD / 2) | (index + 1 >= values["max_lengths"])

@@ -30,7 +30,7 @@ def follow_paths(step_fn, state, rows: Rows, choose, options: SearchOptions, gro
 
     rows = run_in_blocks(advance, rows, state, tf.reduce_max(rows.values["max_lengths"]), grow)
     values = rows.values
-    scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha)
+    scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha, options.length_penalty)
     if options.coverage_penalty:
         scores += coverage_penalty(values["coverage"], options.coverage_penalty)
     return hypotheses(rows.histories["ids"], values["lengths"], scores, values["log_probs"], values["ended"], options)

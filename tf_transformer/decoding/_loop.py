@@ -124,7 +124,7 @@ def best_hypotheses(rows: Rows, options: SearchOptions) -> Hypotheses:
     """The finished hypotheses of a beam search, best first, then those that were still alive."""
     values, histories = rows.values, rows.histories
     beams = options.beam_size
-    scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha)[:, None]
+    scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha, options.length_penalty)[:, None]
     if options.coverage_penalty:
         scores += coverage_penalty(values["coverage"], options.coverage_penalty)
     alive = values["log_probs"] > DEAD / 2

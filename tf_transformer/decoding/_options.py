@@ -6,10 +6,17 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+LENGTH_PENALTIES = ("gnmt", "average")
 
-def length_penalty(length, alpha):
-    """((5 + length) / 6) ** alpha of Wu et al. (2016), section 6.1 of the paper: int (…) -> float32 (…)."""
-    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
+
+def length_penalty(length, alpha, kind="gnmt"):
+    """What a log-probability is divided by: int (…) -> float32 (…).
+
+    "gnmt": ((5 + length) / 6) ** alpha of Wu et al. (2016), section 6.1 of the paper. "average": length ** alpha, as in
+    Marian, CTranslate2 and Hugging Face; with an alpha of 1 the score is the average over the tokens.
+    """
+    length = tf.cast(length, tf.float32)
+    return (tf.maximum(length, 1.0) if kind == "average" else (5.0 + length) / 6.0) ** alpha
 
 
 def coverage_penalty(coverage, beta):
@@ -60,7 +67,8 @@ class SearchOptions:
 
     beam_size: K, the number of hypotheses kept alive.
     n_best: how many of the K results must be what the search would find if it never stopped early; None: all.
-    alpha: of the length penalty ((5 + length) / 6) ** alpha; the length counts EOS.
+    length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "average", length ** alpha; the length counts EOS.
+    alpha: its exponent.
     min_length: ids before EOS, at the least.
     no_repeat_ngram: no run of so many ids occurs twice; 0: any may.
     coverage_penalty: beta of Wu et al. (2016), equation 14; 0: none.
@@ -72,6 +80,7 @@ class SearchOptions:
     pad_id: int = 0
     beam_size: int = 4
     n_best: int | None = None
+    length_penalty: str = "gnmt"
     alpha: float = 0.6
     min_length: int = 0
     no_repeat_ngram: int = 0
@@ -90,6 +99,8 @@ class SearchOptions:
         ):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}; raise it.")
+        if self.length_penalty not in LENGTH_PENALTIES:
+            raise ValueError(f"length_penalty must be one of {LENGTH_PENALTIES}. Received: {self.length_penalty!r}.")
         if not 1 <= self.wanted <= self.beam_size:
             raise ValueError(
                 f"n_best must be from 1 to beam_size = {self.beam_size}, not {self.n_best}; lower it or widen the beam."

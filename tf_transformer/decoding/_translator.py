@@ -246,6 +246,7 @@ class Translator(tf.Module):
             pad_id=model.pad_id,
             beam_size=1 if config.sampling and n_best else config.beam_size,
             n_best=None if config.sampling else n_best,
+            length_penalty=config.length_penalty,
             alpha=config.alpha,
             min_length=config.min_length,
             no_repeat_ngram=config.no_repeat_ngram,

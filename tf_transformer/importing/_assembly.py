@@ -9,7 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from tf_transformer.config import Config, ConfigError, ModelConfig
+from tf_transformer.config import Config, ConfigError, DecodingConfig, ModelConfig
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, RowOrder, Vocabulary
 from tf_transformer.importing._layer_weights import check_tensors
 from tf_transformer.importing._pieces import target_pieces, tokenizer
@@ -80,7 +80,8 @@ def assemble(external: ExternalModel) -> ImportedModel:
         )
     except ConfigError as error:
         raise ImportedModelError(f"{external.format}: this model is none that we can build: {error}") from error
-    return ImportedModel(Config("imported", model), tensors, _tokenizers(external, source_order, target_order))
+    config = Config("imported", model, decoding=DecodingConfig(**external.search))
+    return ImportedModel(config, tensors, _tokenizers(external, source_order, target_order))
 
 
 def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:

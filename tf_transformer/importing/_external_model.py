@@ -57,6 +57,7 @@ class ExternalModel:
         source_end: whether the encoder reads an end token behind a text.
         languages: of source and target, where the files say.
         licence: that the files state.
+        search: fields of `DecodingConfig` that the files state, or that the format's own program has by default.
     """
 
     format: str
@@ -73,6 +74,35 @@ class ExternalModel:
     source_end: bool = True
     languages: tuple[str | None, str | None] = (None, None)
     licence: str | None = None
+    search: dict = dataclasses.field(default_factory=dict)
+
+
+MAX_BEAM_SIZE = 64
+MAX_ALPHA = 10.0
+
+
+def search_settings(beam_size: object, alpha: object, name: str) -> dict:
+    """Fields of `DecodingConfig` from the two settings that all formats have; their length penalty is the average's.
+
+    Args:
+        beam_size: None: not stated.
+        alpha: exponent of the length; None: not stated.
+        name: of the file, for messages.
+    """
+    settings = {}
+    if beam_size is not None:
+        if type(beam_size) is not int or not 1 <= beam_size <= MAX_BEAM_SIZE:
+            raise ImportedModelError(
+                f"{name}: expected a beam size from 1 to {MAX_BEAM_SIZE}. Received: {beam_size!s:.80}."
+            )
+        settings["beam_size"] = beam_size
+    if alpha is not None:
+        if type(alpha) not in (int, float) or not 0 <= alpha <= MAX_ALPHA:
+            raise ImportedModelError(
+                f"{name}: expected a length normalisation from 0 to {MAX_ALPHA:g}. Received: {alpha!s:.80}."
+            )
+        settings |= {"length_penalty": "average", "alpha": float(alpha)}
+    return settings
 
 
 def vocabulary(tokens, name, end="</s>", unknown="<unk>", pads=("<pad>", "<blank>"), start=None) -> Vocabulary:

@@ -16,6 +16,7 @@ EVERY_OPTION = {
     "plain": {},
     "no penalty": {"alpha": 0.0},
     "strong penalty": {"alpha": 2.0},
+    "average": {"alpha": 1.0, "length_penalty": "average"},
     "minimum": {"min_length": 2},
     "no repeated word": {"no_repeat_ngram": 1},
     "no repeated pair": {"no_repeat_ngram": 2},

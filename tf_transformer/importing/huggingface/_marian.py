@@ -19,6 +19,7 @@ from tf_transformer.importing._external_model import (
     ExternalModel,
     ImportedModelError,
     Vocabulary,
+    search_settings,
     vocabulary,
 )
 from tf_transformer.importing._layer_weights import Linear, layer_tensors
@@ -77,6 +78,7 @@ def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None
         target_pieces=pieces[1],
         languages=_languages(directory),
         licence=_licence(directory),
+        search=_search(directory, config),
     )
 
 
@@ -211,6 +213,14 @@ def _vocabulary(file: pathlib.Path, config: _Settings, size: int) -> Vocabulary:
         if type(row) is not int or not 0 <= row < len(tokens):
             raise ImportedModelError(f"{file}: config.json's {name} must be a row of it, not {show(row)}.")
     return Vocabulary(found.tokens, ends, found.unknown, pad, start)
+
+
+def _search(directory: pathlib.Path, config: _Settings) -> dict:
+    """The settings of `generate`: in generation_config.json or, in older folders, in config.json; else its defaults."""
+    file = directory / "generation_config.json"
+    stated = _Settings(read_json(file), file) if file.is_file() else config
+    name = str(file if file.is_file() else directory / "config.json")
+    return search_settings(stated.get("num_beams", 1), stated.get("length_penalty", 1.0), name)
 
 
 def _languages(directory: pathlib.Path) -> tuple[str | None, str | None]:

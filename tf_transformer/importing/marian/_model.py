@@ -12,7 +12,13 @@ import pathlib
 
 from tf_transformer.importing._archive import read_npz
 from tf_transformer.importing._assembly import position_fields
-from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary, vocabulary
+from tf_transformer.importing._external_model import (
+    ExternalModel,
+    ImportedModelError,
+    Vocabulary,
+    search_settings,
+    vocabulary,
+)
 from tf_transformer.importing._layer_weights import gelu_sigmoid_as_swish, layer_tensors
 from tf_transformer.importing._pieces import piece_names, sentencepiece_files
 from tf_transformer.importing._settings import MAX_YAML_BYTES, first_lines, parse_yaml, read_bytes, show
@@ -70,6 +76,7 @@ def read_marian(
         source_pieces=found.source_pieces,
         target_pieces=found.target_pieces,
         licence=_licence(directory),
+        search=decoder.search(),
     )
 
 
@@ -142,6 +149,15 @@ class _DecoderFile:
                 f"found {listed}."
             )
         return [found[0], found[-1]]
+
+    def search(self) -> dict:
+        """Beam size and length normalisation. Marian normalises by nothing unless it is told to."""
+        if self.file is None:
+            return {}
+        normalize = self.options.get("normalize", 0)
+        if isinstance(normalize, bool):
+            normalize = int(normalize)
+        return search_settings(self.options.get("beam-size"), normalize, str(self.file))
 
     def _named(self, option: str) -> list[pathlib.Path]:
         """The files that an option names, taken from the folder itself."""
