@@ -2,9 +2,10 @@
 
 import dataclasses
 import math
+import reprlib
 import types
 import typing
-from typing import Any
+from typing import Any, ClassVar
 
 
 class ConfigError(ValueError):
@@ -14,12 +15,19 @@ class ConfigError(ValueError):
 class TypedFields:
     """Base of frozen dataclasses with fields of plain types (int, float, bool, str, Literal, or None).
 
-    A subclass checks what types cannot say in `validate`, with `self.require`.
+    A subclass gives the largest value of its numbers in `largest`, and checks what types cannot say in `validate`, with
+    `self.require`.
     """
+
+    largest: ClassVar[dict[str, float]] = {}
+    """Upper bounds of fields by name: far above what is useful, far below what overflows or exhausts the memory."""
 
     def __post_init__(self):
         for name, annotation in self._types().items():
             object.__setattr__(self, name, _checked(self._where(name), annotation, getattr(self, name)))
+        for name, bound in self.largest.items():
+            value = getattr(self, name)
+            self.require(name, value is None or value <= bound, f"at most {bound:,}")
         self.validate()
 
     def validate(self) -> None:
@@ -27,7 +35,7 @@ class TypedFields:
 
     def require(self, field: str, holds: bool, expected: str) -> None:
         if not holds:
-            raise ConfigError(f"{self._where(field)} must be {expected}, not {getattr(self, field)!r}.")
+            raise ConfigError(f"{self._where(field)} must be {expected}, not {reprlib.repr(getattr(self, field))}.")
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -78,11 +86,18 @@ def _checked(where: str, annotation, value):
             if value in typing.get_args(kind):
                 return value
         elif kind is float:
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            if isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value):
                 return float(value)
         elif isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
             return value
-    raise ConfigError(f"{where} must be {_spelled(annotation)}, not {value!r}.")
+    raise ConfigError(f"{where} must be {_spelled(annotation)}, not {reprlib.repr(value)}.")
+
+
+def _is_finite(value: int | float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the largest float
+        return False
 
 
 def _parsed(where: str, annotation, text: str):
@@ -98,7 +113,7 @@ def _parsed(where: str, annotation, text: str):
                 continue
         if kind is str or text in typing.get_args(kind):
             return text
-    raise ConfigError(f"{where} must be {_spelled(annotation)}, not {text!r}.")
+    raise ConfigError(f"{where} must be {_spelled(annotation)}, not {reprlib.repr(text)}.")
 
 
 def _spelled(annotation) -> str:

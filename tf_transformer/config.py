@@ -18,6 +18,13 @@ class ModelConfig(TypedFields):
     """The architecture (section 3 of the paper). The options the paper does not have serve imported models."""
 
     section: ClassVar[str] = "model"
+    largest: ClassVar[dict[str, float]] = {
+        **dict.fromkeys(("vocab_size", "target_vocab_size"), 10_000_000),
+        **dict.fromkeys(("num_layers", "num_decoder_layers"), 1000),
+        **dict.fromkeys(("model_dim", "feed_forward_dim", "max_positions", "attention_block_size"), 1_000_000),
+        **dict.fromkeys(("num_heads", "key_dim", "value_dim"), 100_000),
+        "norm_epsilon": 1.0,
+    }
 
     vocab_size: int = 37000
     """Of the source, and of the target too unless `target_vocab_size` says otherwise."""
@@ -70,6 +77,8 @@ class ModelConfig(TypedFields):
             self.require(field, getattr(self, field) is None or getattr(self, field) >= 1, "None or at least 1")
         self.require("vocab_size", self.vocab_size >= 4, "at least 4 (padding, unknown, start, end)")
         self.require("norm_epsilon", self.norm_epsilon > 0, "above 0")
+        table = max(self.vocab_size, self.decoder_vocab_size) * self.model_dim
+        self.require("model_dim", table <= 2**34, f"at most {2**34:,} / vocab_size (an embedding of 64 GiB)")
         self.require("model_dim", self.model_dim % 2 == 0 or self.positions == "learned", "even (sines and cosines)")
         smaller = min(self.vocab_size, self.decoder_vocab_size)
         for field in ("pad_id", "bos_id", "eos_id"):
@@ -95,6 +104,15 @@ class TrainingConfig(TypedFields):
     """The training recipe (section 5 of the paper), and how the run is kept and watched."""
 
     section: ClassVar[str] = "training"
+    largest: ClassVar[dict[str, float]] = {
+        **dict.fromkeys(("max_steps", "warmup_steps", "checkpoint_steps", "validation_steps", "bleu_steps"), 10**9),
+        **dict.fromkeys(("batch_tokens", "bleu_samples"), 100_000_000),
+        **dict.fromkeys(("max_length", "early_stopping", "skipped_steps_limit"), 1_000_000),
+        **dict.fromkeys(("accumulation_steps", "steps_per_call", "keep_checkpoints", "average_last"), 100_000),
+        **dict.fromkeys(("learning_rate_scale", "learning_rate", "weight_decay", "r_drop"), 1e6),
+        **dict.fromkeys(("checkpoint_minutes", "gradient_clip_norm"), 1e9),
+        "epsilon": 1.0,
+    }
 
     batch_tokens: int = 25000
     """Of the source and of the target each, in one update, over all replicas."""
@@ -175,6 +193,12 @@ class DecodingConfig(TypedFields):
     """The search (section 6.1 of the paper)."""
 
     section: ClassVar[str] = "decoding"
+    largest: ClassVar[dict[str, float]] = {
+        **dict.fromkeys(("beam_size", "n_best", "no_repeat_ngram"), 1000),
+        **dict.fromkeys(("max_extra_length", "min_length", "max_source_length"), 1_000_000),
+        **dict.fromkeys(("alpha", "coverage_penalty", "diversity", "temperature"), 1e6),
+        "top_k": 10_000_000,
+    }
 
     beam_size: int = 4
     length_penalty: Literal["gnmt", "average"] = "gnmt"
@@ -256,8 +280,8 @@ class Config(TypedFields):
         path = pathlib.Path(path)
         try:
             values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise ConfigError(f"{path} is not JSON: {error}.") from error
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{path} is not JSON of a configuration: {error}.") from error
         if not isinstance(values, dict):
             raise ConfigError(f"{path} must hold a JSON object, not {type(values).__name__}.")
         return cls.from_dict({key: value for key, value in values.items() if key not in _ENVIRONMENT})

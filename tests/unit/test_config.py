@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import typing
 
 import pytest
 
@@ -95,4 +96,40 @@ def test_a_damaged_file_is_named(tmp_path):
         Config.load(tmp_path / "config.json")
     (tmp_path / "config.json").write_text(json.dumps([1]))
     with pytest.raises(ConfigError, match="must hold a JSON object, not list"):
+        Config.load(tmp_path / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value"),
+    [
+        (ModelConfig, "num_layers", 10**9),
+        (ModelConfig, "vocab_size", 10**12),
+        (ModelConfig, "model_dim", 10**6),  # times the vocabulary
+        (TrainingConfig, "max_steps", 2**63),
+        (TrainingConfig, "learning_rate", 10**400),
+        (TrainingConfig, "learning_rate", 1e300),
+        (DecodingConfig, "beam_size", 10**9),
+        (DecodingConfig, "max_extra_length", 2**31 - 1),
+        (DecodingConfig, "alpha", float("inf")),
+    ],
+)
+def test_absurd_values_are_rejected_by_name(section, field, value):
+    with pytest.raises(ConfigError, match=rf"^{section.section}\.{field} must be ") as caught:
+        section(**{field: value})
+    assert len(str(caught.value)) < 300
+
+
+def test_every_number_has_a_bound():
+    bounded_below_one = {"dropout", "attention_dropout", "feed_forward_dropout", "beta1", "beta2", "label_smoothing",
+                         "ema_decay", "top_p", "seed", "pad_id", "bos_id", "eos_id"}  # fmt: skip
+    for section in (ModelConfig, TrainingConfig, DecodingConfig):
+        for field in dataclasses.fields(section):
+            kinds = {field.type, *typing.get_args(field.type)}
+            if kinds & {int, float}:
+                assert field.name in section.largest.keys() | bounded_below_one, field.name
+
+
+def test_deeply_nested_json_is_rejected(tmp_path):
+    (tmp_path / "config.json").write_text('{"model":' * 100_000)
+    with pytest.raises(ConfigError, match=r"config\.json is not JSON of a configuration"):
         Config.load(tmp_path / "config.json")

@@ -124,3 +124,20 @@ def test_weights_of_another_model_are_rejected_by_name(workdir):
     (workdir.path / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=r"feed_forward/inner/kernel has shape"):
         Workdir(workdir.path).load_model()
+
+
+def test_a_tokenizer_that_changed_is_rejected(workdir):
+    file = workdir.path / "tokenizer.model"
+    data = file.read_bytes()
+    changed = data.replace(b"ouse", b"ouze", 1)
+    assert changed != data
+    file.write_bytes(changed)
+    with pytest.raises(ValueError, match="the tokenizer that the model was trained with"):
+        _ = workdir.tokenizers
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"tokenizer": 5}'])
+def test_a_damaged_dataset_info_is_named(workdir, text):
+    (workdir.path / "dataset.json").write_text(text)
+    with pytest.raises(ValueError, match=r"dataset\.json is damaged"):
+        _ = workdir.tokenizers

@@ -35,7 +35,7 @@ from tf_transformer.training._process import (
     lost_worker_message,
 )
 from tf_transformer.training._reporting import RunLog, RunReports
-from tf_transformer.training._run_state import RunSaver, RunState
+from tf_transformer.training._run_state import RunSaver, RunState, run_fingerprint
 from tf_transformer.training._schedules import NoamSchedule, WarmupSchedule
 from tf_transformer.training._strategies import Worker, check_same_step, devices_of, make_strategy, worker_of
 from tf_transformer.training._train_step import Counters, TrainStep
@@ -195,6 +195,7 @@ class _Run:
         if path is None:
             self._begin(state)
             return None
+        state.run = run_fingerprint(self._config, self._prepared.info, None)
         state.restore(path)
         if self._worker.is_chief:
             checkpoints.set_aside_after(self._directory.checkpoints, state.counters.step)
@@ -204,6 +205,7 @@ class _Run:
     def _begin(self, state: RunState) -> None:
         """Starts from imported weights, where the directory was made by `import`."""
         path = checkpoints.latest_intact(self._directory.checkpoints)
+        state.run = run_fingerprint(self._config, self._prepared.info, path)
         if path is not None:
             state.begin_with(path)
             logger.info("Starting from the weights of %s.", path)

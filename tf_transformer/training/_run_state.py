@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import json
 import logging
 import os
 import pathlib
@@ -14,6 +16,17 @@ from tf_transformer.training._optimizer import Adam, MovingAverage
 from tf_transformer.training._train_step import Counters
 from tf_transformer.training._validation import ValidationLoss
 from tf_transformer.workdir import assign_model, assign_tensors, checkpoints, model_tensors, named_variables
+
+LARGEST_WEIGHT = 1e6
+ADVICE = "In a new --workdir, try a smaller learning rate, more warmup_steps, or training.gradient_clip_norm=1."
+
+
+class DivergedError(ValueError):
+    """A training whose loss, gradients or weights are no longer those of a model that learns."""
+
+
+class ChangedRunError(ValueError):
+    """A run that cannot be resumed because something it consists of has changed."""
 
 
 @dataclasses.dataclass
@@ -29,6 +42,7 @@ class RunState:
         best_perplexity: of the validations so far; None before the first.
         stale_validations: since the best one.
         validated_step: of the last validation.
+        run: the run's fingerprint, which its checkpoints carry.
     """
 
     model: object
@@ -39,17 +53,18 @@ class RunState:
     best_perplexity: float | None = None
     stale_validations: int = 0
     validated_step: int = 0
+    run: str | None = None
 
     def save(self, path: str | os.PathLike, **info) -> pathlib.Path:
         """Writes a checkpoint to resume from. With a moving average the model in it is the average."""
         training = {name: variable.numpy() for name, variable in self._variables().items()}
-        with self.serving_weights():
-            model = model_tensors(self.model)
+        model = self._model_to_save()
         return checkpoints.save_checkpoint(
             path,
             model,
             training,
             step=self.counters.step,
+            run=self.run,
             counters=self.counters._asdict(),
             position=self.position,
             best_perplexity=self.best_perplexity,
@@ -60,13 +75,27 @@ class RunState:
 
     def save_model(self, path: str | os.PathLike, **info) -> pathlib.Path:
         """Writes a checkpoint of the model alone."""
+        return checkpoints.save_checkpoint(path, self._model_to_save(), step=self.counters.step, run=self.run, **info)
+
+    def _model_to_save(self) -> dict[str, np.ndarray]:
+        """The weights that the model is used with; DivergedError if they are not those of a model that has learned."""
         with self.serving_weights():
             model = model_tensors(self.model)
-        return checkpoints.save_checkpoint(path, model, step=self.counters.step, **info)
+        for name, weight in model.items():
+            largest = float(np.max(np.abs(weight), initial=0.0))
+            if not largest <= LARGEST_WEIGHT:
+                raise DivergedError(
+                    f"Expected weights of at most {LARGEST_WEIGHT:g} in a checkpoint. Received: {largest:g} in {name} "
+                    f"at step {self.counters.step}: the run has diverged. Earlier checkpoints are complete. {ADVICE}"
+                )
+        return model
 
     def restore(self, path: str | os.PathLike) -> None:
         """Goes back to a checkpoint that `save` wrote, which is verified already."""
         info = checkpoints.read_info(path)
+        if None not in (self.run, info.get("run")) and self.run.partition("-")[0] != info["run"].partition("-")[0]:
+            raise ChangedRunError(f"{path} is a checkpoint of another run. Remove it, or train in another --workdir.")
+        self.run = info.get("run")
         assign_model(self.model, checkpoints.load_model_tensors(path), str(path))
         assign_tensors(self._variables(), checkpoints.load_training_tensors(path), str(path))
         self.counters = Counters.from_dict(info["counters"])
@@ -174,13 +203,30 @@ MAY_CHANGE = frozenset(
 logger = logging.getLogger(__name__)
 
 
-class ChangedRunError(ValueError):
-    """A run that cannot go on because something it is made of has changed."""
-
-
 def has_begun(dataset_info: dict) -> bool:
     """Whether a work directory has seen training data. One that `import` wrote has not, until it is trained on."""
     return "splits" in dataset_info
+
+
+def run_fingerprint(config: Config, dataset_info: dict, first_weights: pathlib.Path | None) -> str:
+    """A name for a run: equal for runs that compute the same, however often they are interrupted.
+
+    Args:
+        config: settings that may change during a run do not count.
+        dataset_info: of the training data.
+        first_weights: the checkpoint that the run starts from; None for fresh weights.
+    """
+    settings = {
+        f"{section}.{name}": value
+        for section in ("model", "training")
+        for name, value in getattr(config, section).to_dict().items()
+    }
+    kept = {name: value for name, value in settings.items() if name not in MAY_CHANGE}
+    parts = [kept, dataset_info.get("tokenizer", {}).get("sha256"), _content(dataset_info)]
+    name = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    if first_weights is None:
+        return name
+    return f"{name}-{checkpoints.read_info(first_weights)['files'][checkpoints.MODEL]['sha256'][:16]}"
 
 
 def check_config(saved: Config, given: Config, workdir, begun: bool = True, weights: bool = True) -> None:

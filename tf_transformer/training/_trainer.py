@@ -10,7 +10,7 @@ from tf_transformer.config import TrainingConfig
 from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._process import StopRequest
 from tf_transformer.training._reporting import RunReports
-from tf_transformer.training._run_state import RunSaver, RunState
+from tf_transformer.training._run_state import ADVICE, DivergedError, RunSaver, RunState
 from tf_transformer.training._train_step import TrainStep
 from tf_transformer.training._validation import Validation
 
@@ -18,10 +18,6 @@ LOG_STEPS = 20
 """Steps that one line of the log is about."""
 
 logger = logging.getLogger(__name__)
-
-
-class DivergedError(ValueError):
-    """Losses or gradients that are not finite, too many times in a row."""
 
 
 @dataclasses.dataclass
@@ -109,9 +105,7 @@ class Trainer:
             self.reports.flush(self.state.counters)
             raise DivergedError(
                 f"Loss or gradient was not finite in {in_a_row} steps in a row, up to step {self.state.counters.step} "
-                "(training.skipped_steps_limit). The checkpoints from before are whole. Try, in a new "
-                "--workdir, a smaller training.learning_rate_scale, a longer training.warmup_steps, or "
-                "training.gradient_clip_norm=1."
+                f"(training.skipped_steps_limit). The checkpoints from before are complete. {ADVICE}"
             )
 
     def _validate(self) -> None:

@@ -38,9 +38,12 @@ def _trained(paths: list[pathlib.Path]) -> list[pathlib.Path]:
 def average_checkpoints(paths: list[pathlib.Path], output: pathlib.Path) -> pathlib.Path:
     """Writes the mean of the models in `paths`, each weighing the same.
 
-    Rejected: a damaged checkpoint, one of another model, one with a weight that is not finite.
+    Rejected: a damaged checkpoint, one of another model or run, one with a weight that is not finite.
     """
     infos = [checkpoints.verify_checkpoint(path) for path in paths]
+    for path, info in zip(paths, infos):
+        if info.get("run") != infos[0].get("run"):
+            raise CheckpointError(f"{path} is of another run than {paths[0]}. Average checkpoints of one run.")
     total: dict[str, np.ndarray] = {}
     for path in paths:
         tensors = checkpoints.load_model_tensors(path)
@@ -49,7 +52,7 @@ def average_checkpoints(paths: list[pathlib.Path], output: pathlib.Path) -> path
             total[name] = total.get(name, 0.0) + tensor.astype("float64")
     mean = {name: (tensor / len(paths)).astype("float32") for name, tensor in total.items()}
     steps = [info["step"] for info in infos]
-    return checkpoints.save_checkpoint(output, mean, step=max(steps), averaged_steps=steps)
+    return checkpoints.save_checkpoint(output, mean, step=max(steps), averaged_steps=steps, run=infos[0].get("run"))
 
 
 def _check(path, tensors: dict[str, np.ndarray], first, total: dict[str, np.ndarray]) -> None:

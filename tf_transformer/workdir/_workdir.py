@@ -51,7 +51,7 @@ class Workdir:
         path = pathlib.Path(path)
         path.mkdir(parents=True, exist_ok=True)
         save_tokenizers(tokenizers, path)
-        write_dataset_info(path, dataset_info)
+        write_dataset_info(path, {"tokenizer": {"sha256": tokenizers.sha256}} | dataset_info)
         write_config(path, config, devices)
         return cls(path)
 
@@ -64,13 +64,28 @@ class Workdir:
         """The TokenizerPair that the model was trained with."""
         from tf_transformer.text import load_tokenizers
 
-        return load_tokenizers(self.path)
+        tokenizers = load_tokenizers(self.path)
+        expected = self.dataset_info.get("tokenizer", {}).get("sha256")
+        if expected is not None and tokenizers.sha256 != expected:
+            raise ValueError(
+                f"Expected in {self.path} the tokenizer that the model was trained with. Received: files with another "
+                "SHA-256 than in dataset.json. Restore them, for instance from the prepared directory."
+            )
+        return tokenizers
 
     @functools.cached_property
     def dataset_info(self) -> dict:
         """dataset.json of the prepared data; empty for a model trained elsewhere."""
         file = self.path / DATASET
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        if not file.is_file():
+            return {}
+        try:
+            info = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{file} is damaged: it is not the JSON that was written ({error}).") from error
+        if not isinstance(info, dict) or not isinstance(info.get("tokenizer", {}), dict):
+            raise ValueError(f"{file} is damaged: expected a JSON object with an object `tokenizer`.")
+        return info
 
     @property
     def checkpoints(self) -> pathlib.Path:

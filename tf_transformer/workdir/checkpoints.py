@@ -14,6 +14,7 @@ import logging
 import os
 import pathlib
 import re
+import reprlib
 import shutil
 
 import numpy as np
@@ -99,8 +100,9 @@ def read_info(path: str | os.PathLike) -> dict:
         raise CheckpointError(f"{path} is not a checkpoint: it has no {INFO}.") from error
     except OSError as error:
         raise CheckpointError(f"{file} cannot be read: {error}.") from error
-    except (ValueError, KeyError, AttributeError) as error:
-        raise CheckpointError(f"{file} is damaged: it is not what was written ({error!r}).") from error
+    except (ValueError, KeyError, AttributeError, RecursionError) as error:
+        reason = reprlib.repr(error)
+        raise CheckpointError(f"{file} is damaged: it is not what was written ({reason}).") from error
     if written != _info_digest(info):
         raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
     if info["format"] > FORMAT:

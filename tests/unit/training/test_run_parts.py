@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
-from training_toys import toy_batch, toy_batches
+from training_toys import ToyTraining, toy_batch, toy_batches
 
 from tf_transformer.config import Config
 from tf_transformer.data import DataServiceError, RecordError
@@ -16,7 +16,7 @@ from tf_transformer.training import _input as input_module
 from tf_transformer.training._input import DistributedBatches, input_error
 from tf_transformer.training._process import RunLock, RunLockedError, StopRequest
 from tf_transformer.training._reporting import RunLog, read_log
-from tf_transformer.training._run_state import ChangedRunError, check_config, check_dataset
+from tf_transformer.training._run_state import ChangedRunError, DivergedError, RunState, check_config, check_dataset
 from tf_transformer.training._strategies import StrategyError, devices_of, make_strategy
 from tf_transformer.workdir import _averaging as averaging
 from tf_transformer.workdir import checkpoints
@@ -221,6 +221,16 @@ def test_the_average_rejects_what_does_not_belong(tmp_path, weights, message):
     assert not (tmp_path / "average").exists()
 
 
+def test_the_average_rejects_a_checkpoint_of_another_run(tmp_path):
+    weights = {"w": np.ones((2, 3), "float32")}
+    paths = [
+        checkpoints.save_checkpoint(tmp_path / checkpoints.step_directory(step), weights, step=step, run=run)
+        for step, run in ((1, "a"), (2, "b"))
+    ]
+    with pytest.raises(CheckpointError, match=r"step-00000002 is of another run than .*step-00000001"):
+        averaging.average_checkpoints(paths, tmp_path / "average")
+
+
 def test_the_average_rejects_a_damaged_one(tmp_path):
     path = save(tmp_path, 1, {"w": np.ones((2, 3), "float32")})
     (path / checkpoints.MODEL).write_bytes(b"")
@@ -249,3 +259,15 @@ def test_a_missing_tpu_is_an_error_of_one_line(monkeypatch):
     with pytest.raises(StrategyError, match=r"Expected a TPU called 'local'.*Received: none.*another --strategy") as it:
         make_strategy("tpu")
     assert "\n" not in str(it.value)
+
+
+@pytest.mark.parametrize("value", [1e35, float("nan")])
+def test_weights_that_have_exploded_are_not_saved(tmp_path, value):
+    toy = ToyTraining()
+    state = RunState(toy.model, toy.adam, None, toy.counters)
+    state.save(tmp_path / "step-00000001")
+    name, variable = next(iter(toy.variables.items()))
+    variable.assign(np.full(variable.shape, value))
+    with pytest.raises(DivergedError, match=rf"in {name} at step 0: the run has diverged"):
+        state.save(tmp_path / "step-00000002")
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
