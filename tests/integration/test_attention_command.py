@@ -15,7 +15,8 @@ from tf_transformer.pipelines.cli import main
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
-    return toy_workdir(tmp_path_factory.mktemp("attention") / "run").path
+    # Pictures of long sentences take much memory and time.
+    return toy_workdir(tmp_path_factory.mktemp("attention") / "run", max_source_length=31, max_extra_length=7).path
 
 
 def test_a_sentence_gives_page_arrays_and_pictures(workdir, capsys):
