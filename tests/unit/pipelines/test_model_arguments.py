@@ -23,7 +23,7 @@ def test_sampling_flags():
     args = parsed("--sample", "--top-k", "5", "--seed", "0")
     settings = model_arguments.decoding_settings(args)
     assert settings == ["decoding.top_k=5", "decoding.seed=0", "decoding.sampling=true"]
-    with pytest.raises(ValueError, match="add --sample"):
+    with pytest.raises(ValueError, match="Add --sample"):
         model_arguments.decoding_settings(parsed("--top-p", "0.9"))
 
 
