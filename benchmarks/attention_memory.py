@@ -1,4 +1,4 @@
-"""How the peak memory of self-attention grows with length: the plain form beside the blockwise one.
+"""Peak memory of self-attention by length: the plain form and the blockwise one.
 
 Each measurement is the growth of the peak resident set over one forward and backward pass, in a process of its own.
 """

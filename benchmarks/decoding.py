@@ -83,7 +83,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
 
 
 def measure(directory: str, args: argparse.Namespace) -> dict:
-    """Tokens a second of the SavedModel in this process, median and best, after one run that does not count."""
+    """Tokens per second of the SavedModel in this process, median and best, after one run that does not count."""
     import numpy as np
     import tensorflow as tf
 
@@ -145,7 +145,7 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
 
 
 def lengths_and_single_rows(directory: str, args: argparse.Namespace) -> dict:
-    """Our milliseconds a step by output length, and the speed of one sentence alone."""
+    """Our milliseconds per step by output length, and the speed of one sentence alone."""
     figures = {}
     for length in args.lengths:
         speed = ours(directory, args, target=length, repeat=1 if length > 100 else args.repeat)

@@ -1,4 +1,4 @@
-"""How often an imported CTranslate2 model translates as CTranslate2 does, and how fast each of the two is.
+"""Agreement and speed of an imported CTranslate2 model and CTranslate2 itself.
 
     python -m benchmarks.import_agreement --model model.argosmodel
 
@@ -62,7 +62,9 @@ def main() -> None:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=pathlib.Path, help="an .argosmodel, or a folder with CTranslate2's model.bin")
-    parser.add_argument("--text", type=pathlib.Path, default=HERE / "chinese_sentences.txt", help="a sentence a line")
+    parser.add_argument(
+        "--text", type=pathlib.Path, default=HERE / "chinese_sentences.txt", help="text, one sentence per line"
+    )
     parser.add_argument("--rows", type=int, default=None, help="take the first so many sentences only")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--rounds", type=int, default=0, help="of timing; 0: none")
@@ -135,7 +137,7 @@ class Both:
 
 
 def agreement(both: Both, texts: list[str], args: argparse.Namespace) -> dict[str, dict[str, int]]:
-    """How many of the texts each pair of programs translates alike, by beam."""
+    """Number of texts that each pair of programs translates alike, by beam size."""
     figures = {}
     for beam in args.beams:
         theirs = {kind: both.theirs(kind, texts, beam) for kind in KINDS}
@@ -188,7 +190,7 @@ def _rounded(x):
 
 
 def speeds(both: Both, texts: list[str], beams: list[int], rounds: int) -> dict[str, dict[str, float]]:
-    """Sentences a second of each program, by beam: medians over the rounds, after one that does not count."""
+    """Sentences per second of each program, by beam: medians over the rounds, after one that does not count."""
     figures = {}
     for beam in beams:
         ours = both.translator(beam)

@@ -1,4 +1,4 @@
-"""How many tokens per second the input pipeline delivers, and how much of its batches is padding.
+"""Tokens per second of the input pipeline, and the share of padding.
 
     python -m benchmarks.input_pipeline --data DIR --batch-tokens 25000
 

@@ -1,4 +1,4 @@
-"""How fast `prepare` turns raw pairs into a prepared directory, vocabulary included, and in how much memory.
+"""Speed and memory of `prepare`, from raw pairs to a prepared directory, vocabulary included.
 
     python -m benchmarks.prepare --pairs 1700000
 
@@ -22,7 +22,7 @@ from benchmarks.synthetic_text import write_parallel_text
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=1_700_000)
-    parser.add_argument("--words", type=float, default=25.0, help="a side, on average")
+    parser.add_argument("--words", type=float, default=25.0, help="words per side, on average")
     parser.add_argument("--vocab-size", type=int, default=37_000)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--directory", help="where the text and the result go (default: a temporary directory)")

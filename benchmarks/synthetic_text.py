@@ -1,4 +1,4 @@
-"""Parallel text of any size: words of realistic shapes, as frequent as Zipf says, in sentences of natural lengths."""
+"""Synthetic parallel text of any size: Zipf-distributed words in sentences of natural lengths."""
 
 import math
 import pathlib
@@ -26,7 +26,7 @@ def _lexicon(size: int, seed: int) -> np.ndarray:
 def write_parallel_text(
     directory: pathlib.Path, pairs: int, words: float = 25.0, types: int = 150_000, seed: int = 1
 ) -> tuple[pathlib.Path, pathlib.Path]:
-    """Writes `pairs` lines of about `words` words a side and returns the paths of source and target."""
+    """Write `pairs` lines of about `words` words per side, and return the paths of source and target."""
     generator = np.random.default_rng(seed)
     lexicons = [_lexicon(types, seed + side) for side in range(2)]
     # Steeper than 1 / rank: with it some 1.3 subwords make a word, as in real text at the paper's vocabulary.

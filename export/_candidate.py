@@ -1,4 +1,4 @@
-"""A checkpoint on its way to be served: its translator, the signatures, and the answers expected of an export."""
+"""Export candidate: a checkpoint with its translator, signatures and the answers that its export must give."""
 
 import dataclasses
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class Candidate:
-    """A checkpoint with the weights it is going to be served with, in a plain float32 graph.
+    """A checkpoint with the weights that will be served, in a plain float32 graph.
 
     Args:
         workdir: where it was trained.
@@ -36,8 +36,8 @@ class Candidate:
 
     Attributes:
         signatures: concrete functions by name.
-        sentences, sentences_from: what it is tried on, and a word on where they come from.
-        rounding: how its answers compare with those of full weights; None where the weights are full.
+        sentences, sentences_from: sentences of the parity check, and their origin.
+        rounding: effect of rounded weights on the answers; None for float32.
     """
 
     def __init__(self, workdir: Workdir, checkpoint: pathlib.Path, weights: str, decoding: dict):
@@ -45,7 +45,7 @@ class Candidate:
         self.decoding = search_of(workdir, decoding)
         full = load_model_tensors(checkpoint)
         kept = rounded(full, weights, str(checkpoint))
-        # Neither the policy of this process or of the training nor its GPU says anything about servers.
+        # Independent of the dtype policy and the GPU of this process: servers may have neither.
         with tf.device("/CPU:0"), inference_layout():
             self.model = Transformer(workdir.config.model, dtype="float32")
         assign_model(self.model, full, str(checkpoint))
@@ -61,17 +61,17 @@ class Candidate:
             )
 
     def trial(self) -> tuple[list[Request], list[Answer], float]:
-        """What an export of it is asked, the answers, and the seconds they took here."""
+        """The requests of the parity check, the expected answers, and the seconds that these took."""
         began = time.monotonic()
         unusual = unusual_batches(self.workdir.tokenizers.source, self.decoding.max_source_length)
         requests, answers = trial_requests(self.signatures, batches_of(self.sentences), unusual)
         return requests, answers, time.monotonic() - began
 
     def save(self, directory: pathlib.Path, name: str, translations: list[bytes]) -> None:
-        """Writes the SavedModel, and what servers read beside it.
+        """Write the SavedModel and its assets for servers.
 
         Args:
-            directory: is made.
+            directory: is created.
             name: of the model in warm-up requests.
             translations: of the first sentences, for these requests.
         """
@@ -85,7 +85,7 @@ class Candidate:
 
 
 def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:
-    """The search of a work directory with changes; ConfigError where `nbest` is to give more than there are beams."""
+    """The search of a work directory with changes; ConfigError if `n_best` exceeds the beam size."""
     decoding = dataclasses.replace(workdir.config.decoding, **changes)
     n_best, beams = decoding.n_best, decoding.beam_size
     if n_best is not None and n_best > beams:

@@ -1,9 +1,9 @@
-"""A script that answers requests from a SavedModel, knowing nothing but TensorFlow and tensorflow_text.
+"""Script of the parity check: answers requests from a SavedModel, with TensorFlow and tensorflow_text only.
 
     python -P _clean_process.py SAVED_MODEL REQUESTS ANSWERS
 
-`verify` runs it: what it can load and answer, any machine can. REQUESTS is a JSON list of [signature, inputs], with
-strings in base64; ANSWERS becomes {"answers": […], "load_seconds": …, "imported": […]}, with arrays in the form of
+`verify_export` runs it: what it can load and answer, any machine can. REQUESTS is a JSON list of [signature, inputs],
+with strings in base64; ANSWERS becomes {"answers": […], "load_seconds": …, "imported": […]}, with arrays in the form of
 `encode`. It imports none of this package, and nothing of this package may be imported by what it loads.
 """
 
@@ -35,7 +35,7 @@ def answer(signatures, requests) -> list[dict]:
 
 
 def main(saved_model: str, requests: str, answers: str) -> None:
-    """Loads, answers, and writes what was asked for."""
+    """Load the SavedModel, answer the requests and write the answers."""
     with open(requests, encoding="utf-8") as stream:
         asked = json.load(stream)
     began = time.monotonic()

@@ -1,7 +1,7 @@
-"""Export to CTranslate2, an inference engine in C++: the same weights, and the vocabulary beside them.
+"""Export to CTranslate2, an inference engine in C++: weights, configuration and vocabulary.
 
     model.bin                  the weights
-    config.json                what CTranslate2 has to know of the model
+    config.json                CTranslate2's configuration
     shared_vocabulary.json     or source_vocabulary.json and target_vocabulary.json
     tokenizer.model            or source.model and target.model: SentencePiece, which CTranslate2 leaves to its caller
 
@@ -36,11 +36,11 @@ def export_ctranslate2(
     checkpoint: str | os.PathLike = "auto",
     quantization: str | None = None,
 ) -> pathlib.Path:
-    """Writes a checkpoint as the CTranslate2 model directory `output`, which must not exist, and returns its path.
+    """Write a checkpoint as the CTranslate2 model directory `output`, which must not exist, and return its path.
 
     Args:
         workdir: a `Workdir` or its path.
-        output: appears complete, by a rename.
+        output: written atomically.
         checkpoint: as in `Workdir.checkpoint`.
         quantization: of the weights, one of `QUANTIZATIONS`; None: float32.
     """
@@ -58,7 +58,7 @@ def write_ctranslate2(
     decoding: DecodingConfig | None = None,
     quantization: str | None = None,
 ) -> pathlib.Path:
-    """Writes weights by name as the CTranslate2 model directory `output`: see `export_ctranslate2`."""
+    """Write weights by name as the CTranslate2 model directory `output`: see `export_ctranslate2`."""
     output = pathlib.Path(output)
     _check(tensors, output, quantization)
     spec = _specification(model, tensors, tokenizers, decoding or DecodingConfig())
@@ -72,14 +72,18 @@ def write_ctranslate2(
 def _check(tensors: dict[str, np.ndarray], output: pathlib.Path, quantization: str | None) -> None:
     if quantization is not None and quantization not in QUANTIZATIONS:
         raise ValueError(
-            f"CTranslate2's weights must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}. For others export "
-            "float32 and name them as `compute_type` when the model is loaded."
+            f"Expected weights for CTranslate2 among {', '.join(QUANTIZATIONS)}. Received: {quantization!r}. For "
+            "others, export float32 and set `compute_type` when the model is loaded."
         )
     if output.exists():
-        raise ValueError(f"{output} is there already; remove it or choose another output.")
+        raise ValueError(
+            f"Expected a new directory. Received: {output}, which exists. Remove it, or choose another --output."
+        )
     for name, tensor in tensors.items():
         if not np.isfinite(tensor).all():
-            raise ValueError(f"The weight {name} has values that are not finite; export another checkpoint.")
+            raise ValueError(
+                f"Expected finite weights. Received: {name} with NaN or infinite values. Export another checkpoint."
+            )
 
 
 def _specification(model: ModelConfig, tensors: dict, tokenizers: TokenizerPair, decoding: DecodingConfig):
@@ -105,7 +109,7 @@ def _specification(model: ModelConfig, tensors: dict, tokenizers: TokenizerPair,
 
 
 def vocabulary(tokenizer: Tokenizer, size: int) -> list[str]:
-    """The piece of each id, `size` in all; ids that no piece has, or another id's piece, get a name of their own."""
+    """The pieces of the ids 0 to `size` - 1; ids without a piece, or with one in use, get a unique name."""
     special = {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id}
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     pieces[tokenizer.unk_id] = UNKNOWN

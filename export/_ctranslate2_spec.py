@@ -113,7 +113,7 @@ class _Converter:
         self._fill_norm(spec.layer_norm, f"{name}_norm")
 
     def _linear(self, name: str) -> common_spec.LinearSpec:
-        """A dense layer; CTranslate2 keeps its matrix the other way round, (out, in)."""
+        """A dense layer; CTranslate2 stores its kernel transposed, (out, in)."""
         linear = common_spec.LinearSpec()
         linear.weight = np.ascontiguousarray(self._tensors[f"{name}/kernel"].T)
         if f"{name}/bias" in self._tensors:

@@ -1,4 +1,4 @@
-"""The model card of an export: `model.json` for machines, `README.md` for whoever receives the folder."""
+"""Model card of an export: `model.json` for programs, `README.md` for readers."""
 
 import dataclasses
 import datetime
@@ -36,7 +36,7 @@ In Python, with `tensorflow` and `tensorflow-text`:
     model.signatures["serving_default"](text=tf.constant(["…"]))["translation"]
 
 Nothing else is needed: tokenizers and search are in the graph. Text is UTF-8; bytes that are not are replaced.
-`""` gives `""`. A source of more than {max_source_length} tokens is cut there, and `nbest` says so in `truncated`.
+`""` gives `""`. A source of more than {max_source_length} tokens is truncated; `nbest` reports it in `truncated`.
 """
 
 
@@ -83,7 +83,7 @@ def _rounding(card: dict) -> str:
         return ""
     return (
         f" in the files, widened to float32 when loaded; {effect['changed']} of {effect['sentences']} translations are "
-        f"not those of the full weights, a token's log-probability differs by {effect['per_token']:.1e} on the average"
+        f"not those of the full weights, log-probabilities per token differ by {effect['per_token']:.1e} on average"
     )
 
 
@@ -102,7 +102,7 @@ def _signatures(card: dict) -> str:
 
 def _scores(card: dict) -> str:
     if not card["scores"]:
-        return "## Scores\n\nNone were measured: `tf-transformer evaluate --workdir WORKDIR` does.\n"
+        return "## Scores\n\nNone were measured; run `tf-transformer evaluate --workdir WORKDIR`.\n"
     lines = ["## Scores", "", "| test set | search | score | signature |", "|---|---|---|---|"]
     for evaluation in card["scores"]:
         search = _search(evaluation["decoding"])
@@ -117,8 +117,8 @@ def _checks(card: dict) -> str:
     return (
         "## Checked\n\n"
         f"Before it was published this export, moved and read-only, was loaded in a process that imports only "
-        f"tensorflow and tensorflow_text. It gave the checkpoint's answers to {verified['requests']} requests: "
-        f"{verified['sentences']} sentences ({verified['from']}), and empty, broken and very long text. "
+        f"tensorflow and tensorflow_text. It gave the same answers as the checkpoint to {verified['requests']} "
+        f"requests: {verified['sentences']} sentences ({verified['from']}), and empty, malformed and very long text. "
         "`model.json` lists the files with their SHA-256.\n"
     )
 
@@ -129,7 +129,7 @@ FORMAT = 1
 
 
 def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[str, dict]) -> dict:
-    """What there is to know of an export.
+    """The contents of model.json.
 
     Args:
         report: from `inspect`.
@@ -169,14 +169,14 @@ def _checkpoint(path: pathlib.Path) -> dict:
 
 
 def write_model_card(directory: pathlib.Path, card: dict) -> None:
-    """Writes both forms of the card into a SavedModel's directory."""
+    """Write model.json and README.md into a SavedModel's directory."""
     text = json.dumps(card, indent=2, ensure_ascii=False)
     (directory / JSON).write_text(text + "\n", encoding="utf-8")
     (directory / README).write_text(card_text(card), encoding="utf-8")
 
 
 def scores_of(workdir: Workdir, checkpoint: pathlib.Path) -> list[dict]:
-    """The scores that `evaluate` found for this very checkpoint, each with its signature and the search it is of."""
+    """The scores that `evaluate` recorded for this checkpoint, each with its signature and search."""
     weights = read_info(checkpoint)["files"]["model.safetensors"]["sha256"]
     found = []
     for directory in sorted(workdir.evaluation.glob("*/")):
@@ -186,19 +186,19 @@ def scores_of(workdir: Workdir, checkpoint: pathlib.Path) -> list[dict]:
                 continue
             scores = [each for each in figures.values() if isinstance(each, dict) and "signature" in each]
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # of an export, or torn: it says nothing about this checkpoint
+            continue  # the record of an export, or incomplete
         found.append({"test_set": config["test_set"], "decoding": config["decoding"], "scores": scores})
     return found
 
 
 def _data(info: dict) -> dict:
-    """What the data's description says, without what it says about the machine it was prepared on."""
+    """Corpus and numbers of pairs, from dataset.json."""
     pairs = {name: split["pairs"] for name, split in info.get("splits", {}).items() if "pairs" in split}
     return {"corpus": info.get("corpus", {}).get("spec"), "pairs": pairs}
 
 
 def _imported(workdir: Workdir) -> dict | None:
-    """What `import` wrote about weights that were trained elsewhere, their licence too; None for our own."""
+    """import.json of an imported model, with its licence; None for other models."""
     file = workdir.path / IMPORTED
     return _read(file) if file.is_file() else None
 

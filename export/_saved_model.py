@@ -1,12 +1,12 @@
-"""Export to a SavedModel: text in, text out, complete in its directory, and published only if it is right.
+"""Export to a SavedModel: text in, text out, self-contained, published after a parity check.
 
     MODEL_BASE/<version>/
         saved_model.pb  variables/  fingerprint.pb   the graph with tokenizers and search, and the weights
         assets.extra/tf_serving_warmup_requests      replayed by the server when it loads
         batching_params.pbtxt                        for --enable_per_model_batching_parameters
-        README.md  model.json                        the model card, for people and for machines
+        README.md  model.json                        the model card
 
-A version is written beside its place, tried by `verify` and renamed. Nothing that is there is ever touched.
+A version is written to a hidden directory, checked and renamed. Existing versions are never changed.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """A published version: its directory, the number it has, and how it was tried."""
+    """A published version: its directory, its number, and the result of the parity check."""
 
     path: pathlib.Path
     version: int
@@ -39,13 +39,13 @@ def export_saved_model(
     weights: str = "float32",
     **decoding,
 ) -> Export:
-    """Publishes a checkpoint as the next version under `output`; ExportRejected, a ValueError, if it is not right.
+    """Publish a checkpoint as the next version in `output`.
 
     Whatever precision and strategy the model was trained with, the graph is plain float32 and needs no GPU.
 
     Args:
         workdir: a `Workdir` or its path.
-        output: MODEL_BASE, made if it is not there.
+        output: MODEL_BASE, created if missing.
         checkpoint: as in `Workdir.checkpoint`.
         weights: "float32", or "float16" or "bfloat16" for files of half the size.
         **decoding: fields of `DecodingConfig` to change. `n_best` is the K of the signature `nbest`; None:
@@ -54,7 +54,9 @@ def export_saved_model(
     workdir = workdir if isinstance(workdir, Workdir) else Workdir(workdir)
     base = pathlib.Path(output)
     if (base / "saved_model.pb").exists():
-        raise ValueError(f"{base} is a SavedModel itself; give the folder above it, which holds the versions.")
+        raise ValueError(
+            f"Expected a directory of versions. Received: {base}, a SavedModel. Give the directory above it."
+        )
     candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding)
     with _publishing.workspace(base) as place:
         return _publish(candidate, place, base)
@@ -66,15 +68,17 @@ def _publish(candidate: Candidate, place: pathlib.Path, base: pathlib.Path) -> E
     candidate.save(directory, base.resolve().name, expected[0]["translation"].tolist())
     report = require_sound(directory)
     written = _publishing.checksums(directory)
-    # From elsewhere, and unable to write: what a server on another machine gets.
+    # Moved and read-only, as on another machine.
     directory = directory.rename(place / "moved elsewhere")
     _publishing.make_read_only(directory)
-    logger.info("Trying the export in a process of its own (%d requests) …", len(requests))
+    logger.info("Checking the export in a separate process (%d requests) …", len(requests))
     trial = verify_export(directory, requests, expected, timeout=600 + 20 * seconds)
     if _publishing.checksums(directory) != written:
-        raise ExportRejected("The export's files changed while it was loaded, nothing was published. Export again.")
+        raise ExportRejected(
+            "The files of the export changed while it was loaded; nothing was published. Export again."
+        )
     _publishing.set_modes(directory, 0o755, 0o644)
     write_model_card(directory, model_card(candidate, report, trial, written))
     path = _publishing.publish(directory, base)
-    logger.info("Published %s: loads in %.1f s, %d rows as the checkpoint.", path, trial.load_seconds, trial.rows)
+    logger.info("Published %s: loads in %.1f s, %d rows as from the checkpoint.", path, trial.load_seconds, trial.rows)
     return Export(path, int(path.name), trial)

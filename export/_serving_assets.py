@@ -29,7 +29,7 @@ max_enqueued_batches {{ value: 256 }}
 
 
 def write_serving_assets(directory: pathlib.Path, model_name: str, pairs: list[tuple[bytes, bytes]]) -> None:
-    """Writes the warm-up requests and the batching parameters into a SavedModel's directory.
+    """Write the warm-up requests and the batching parameters into a SavedModel's directory.
 
     Args:
         directory: the SavedModel.

@@ -63,7 +63,7 @@ def rounded(tensors: dict[str, np.ndarray], weights: str, source: str) -> dict[s
         source: where the arrays come from, for the message.
     """
     if weights not in DTYPES:
-        raise ValueError(f"weights must be one of {', '.join(DTYPES)}, not {weights!r}.")
+        raise ValueError(f"Expected weights to be one of {', '.join(DTYPES)}. Received: {weights!r}.")
     dtype = DTYPES[weights].as_numpy_dtype
     result = {}
     for name, value in tensors.items():
@@ -79,7 +79,7 @@ def rounded(tensors: dict[str, np.ndarray], weights: str, source: str) -> dict[s
 
 
 def stored(variables: dict[str, tf.Variable], weights: str) -> dict:
-    """What a SavedModel's root has to hold so that `variables`, by name, are saved as `weights`."""
+    """The objects under which a SavedModel saves `variables`, by name, as `weights`."""
     small = DTYPES[weights]
     return {
         name: RoundedVariable(variable, small, name)
@@ -96,7 +96,7 @@ def _require_finite(value: np.ndarray, what: str, advice: str) -> None:
 
 
 LIMIT = 0.05
-"""By how much the log-probability of a token may change on the average."""
+"""Allowed mean change of the log-probability per token."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +132,7 @@ def compare_rounded(functions, sentences: list[bytes], assign_rounded: Callable[
     rounding = Rounding(len(sentences), changed, apart / max(tokens, 1))
     if not rounding.per_token <= LIMIT:
         raise ExportRejected(
-            f"Smaller weights change this model too much: a token's log-probability by {rounding.per_token:.3f} on the "
-            f"average, {LIMIT} is allowed. Export it with float32 weights."
+            f"Expected rounded weights to change log-probabilities per token by at most {LIMIT}. Received: "
+            f"{rounding.per_token:.3f} on average. Export with float32 weights."
         )
     return rounding

@@ -41,7 +41,7 @@ NASTY = (
 
 
 def sentences_of(workdir: Workdir, count: int) -> tuple[list[bytes], str]:
-    """The first sentences of the validation set, or built-in ones, and a word on where they come from."""
+    """The first sentences of the validation set, or built-in ones, and their origin."""
     directory = workdir.dataset_info.get("directory")
     if directory is not None:
         try:
@@ -66,7 +66,7 @@ def batches_of(rows: list[bytes], size: int = 32) -> list[list[bytes]]:
 
 
 def unusual_batches(tokenizer: Tokenizer, limit: int) -> list[list[bytes]]:
-    """The nasty rows, the long ones beside a few short ones, and none.
+    """Batches of malformed and unusual rows: with long ones next to short ones, and an empty batch.
 
     The long ones lie in one batch, for what costs most is its hundreds of steps, and rows take as many as the longest.
 

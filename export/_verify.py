@@ -1,7 +1,7 @@
-"""The gate of an export: a clean process, loading it from elsewhere, has to answer as the checkpoint does.
+"""Parity check of an export: a separate process that loads it must give the checkpoint's answers.
 
-The process knows TensorFlow and tensorflow_text alone, the SavedModel has been moved and cannot be written to.
-Strings and whole numbers have to be the same, scores within `TOLERANCE`.
+The process imports TensorFlow and tensorflow_text only; the SavedModel has been moved and is read-only. Strings and
+integers must be equal, scores within `TOLERANCE`.
 """
 
 import base64
@@ -17,6 +17,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer._startup_messages import is_startup_message
 from tf_transformer.export.inspection import Report, inspect_saved_model
 
 TOLERANCE = 1e-4
@@ -33,12 +34,12 @@ Answer = dict[str, np.ndarray]
 
 
 class ExportRejected(ValueError):
-    """An export that is not published, and why."""
+    """Raised for an export that fails a check and is not published."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What the gate did: requests and rows compared, seconds to load, and seconds in all."""
+    """Result of a parity check: requests and rows compared, seconds to load, and seconds in total."""
 
     requests: int
     rows: int
@@ -47,18 +48,18 @@ class Trial:
 
 
 def require_sound(directory: pathlib.Path) -> Report:
-    """What `inspect` says of a SavedModel; ExportRejected if it finds anything wrong."""
+    """The report of `inspect` on a SavedModel; ExportRejected if it has problems."""
     report = inspect_saved_model(directory)
     if report.problems:
         found = "\n".join(f"  {problem.message}" for problem in report.problems)
-        raise ExportRejected(f"The export is not sound, nothing was published:\n{found}")
+        raise ExportRejected(f"The export has problems; nothing was published:\n{found}")
     return report
 
 
 def trial_requests(
     functions, sentences: list[list[bytes]], unusual: list[list[bytes]]
 ) -> tuple[list[Request], list[Answer]]:
-    """What an export is asked, and the answers that are expected of it.
+    """The requests of a parity check, and the expected answers.
 
     All batches are translated, and their translations scored. The first and the unusual ones also go through `nbest`,
     a few rows of them through `attention`.
@@ -96,7 +97,7 @@ def verify_export(
     Args:
         directory: the SavedModel.
         requests, expected: from `trial_requests`.
-        timeout: seconds after which it is rejected for not answering; None: it may take its time.
+        timeout: seconds after which it is rejected for not answering; None: no limit.
     """
     began = time.monotonic()
     found, load_seconds = answers_of_clean_process(directory, requests, timeout)
@@ -106,7 +107,7 @@ def verify_export(
     if differences:
         shown = "\n".join(differences[:_SHOWN])
         raise ExportRejected(
-            f"The export does not answer as the checkpoint does, nothing was published. Differences: "
+            f"The answers of the export differ from the checkpoint's; nothing was published. Differences: "
             f"{len(differences)}{f', the first {_SHOWN}' if len(differences) > _SHOWN else ''}:\n{shown}"
         )
     rows = sum(len(next(iter(inputs.values()))) for _, inputs in requests)
@@ -116,7 +117,7 @@ def verify_export(
 def answers_of_clean_process(
     directory: pathlib.Path, requests: list[Request], timeout: float | None = None
 ) -> tuple[list[Answer], float]:
-    """The answers that a SavedModel gives in a process of its own, and the seconds it took to load."""
+    """The answers of a SavedModel in a separate process, and the seconds it took to load."""
     asked = [
         [name, {key: [_to_text(row) for row in rows] for key, rows in inputs.items()}] for name, inputs in requests
     ]
@@ -126,13 +127,13 @@ def answers_of_clean_process(
         _run([str(directory.resolve()), str(question), str(reply)], scratch, timeout)
         result = json.loads(reply.read_text(encoding="utf-8"))
     if result["imported"]:
-        raise ExportRejected(f"Loading the export imported {', '.join(result['imported'])}: other machines lack it.")
+        raise ExportRejected(f"Loading the export imported {', '.join(result['imported'])}, which other machines lack.")
     answers = [{name: _decode(value) for name, value in each.items()} for each in result["answers"]]
     return answers, result["load_seconds"]
 
 
 def _run(arguments: list[str], scratch: str, timeout: float | None) -> None:
-    """Runs the script. `-P` keeps its own folder, with our `inspect.py`, off the path."""
+    """Run the script. `-P` keeps its own folder off the module path."""
     command = [sys.executable, "-P", str(_SCRIPT), *arguments]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     try:
@@ -140,17 +141,18 @@ def _run(arguments: list[str], scratch: str, timeout: float | None) -> None:
             command, cwd=scratch, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout
         )
     except subprocess.TimeoutExpired:
-        raise ExportRejected(f"The export has not answered after {timeout:.0f} s, nothing was published.") from None
+        raise ExportRejected(f"The export did not answer within {timeout:.0f} s; nothing was published.") from None
     if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        written = [line for line in done.stderr.splitlines() if not is_startup_message(line)]
+        lines = [line.decode("utf-8", "replace") for line in written]
         raise ExportRejected(
-            f"The export does not load and answer in a process of its own (exit code {done.returncode}), nothing was "
+            f"The export does not load and answer in a separate process (exit code {done.returncode}); nothing was "
             "published:\n" + "\n".join(lines[-20:])
         )
 
 
 def _compare(request: Request, expected: Answer, found: Answer) -> list[str]:
-    """A text for each row of each output that differs."""
+    """One text per row of an output that differs."""
     signature, inputs = request
     if expected.keys() != found.keys():
         return [f"  {signature}: the outputs are {sorted(found)}, expected {sorted(expected)}"]

@@ -1,7 +1,7 @@
-"""The commands: one thin script a verb, and the command line that collects them.
+"""The commands: one thin script per verb, and the command line that collects them.
 
 Installed, this package is `tf_transformer.pipelines`. In a bare checkout (`python -m pipelines.train`) nothing
-has made that mapping, so the package that was found under its short name makes it for the whole checkout.
+has made that mapping, so the package makes it for the whole checkout when it is imported under its short name.
 """
 
 if __name__ == "pipelines":

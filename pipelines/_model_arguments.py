@@ -1,4 +1,4 @@
-"""The flags of commands that use a trained model: which one, and how it searches."""
+"""Flags of the commands that use a trained model: the model and its search."""
 
 import argparse
 
@@ -9,25 +9,25 @@ _DECODING = {
 }
 _SAMPLING = {
     "temperature": (float, "T", "divides the logits before drawing (default: 1)"),
-    "top_k": (int, "N", "draw from the N likeliest ids only"),
-    "top_p": (float, "P", "draw from the likeliest ids that together reach probability P only"),
-    "seed": (int, "N", "of the draws: the same seed gives the same translations"),
+    "top_k": (int, "N", "draw from the N most probable ids only"),
+    "top_p": (float, "P", "draw from the most probable ids whose probabilities sum to P only"),
+    "seed": (int, "N", "random seed: the same seed gives the same translations"),
 }
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --workdir or --saved-model, and what goes with them."""
-    parser.add_argument("--workdir", metavar="DIR", help="what `train` wrote")
-    parser.add_argument("--saved-model", metavar="DIR", help="what `export` wrote: MODEL_BASE, or a version in it")
+    """Add --workdir, --saved-model and --checkpoint."""
+    parser.add_argument("--workdir", metavar="DIR", help="work directory that `train` wrote")
+    parser.add_argument("--saved-model", metavar="DIR", help="export to use instead: MODEL_BASE, or a version in it")
     parser.add_argument(
         "--checkpoint",
         metavar="NAME",
-        help="average, best, latest, step-XXXXXXXX or a path (default: the first of these that is there)",
+        help="average, best, latest, step-XXXXXXXX or a path (default: the first of these that exists)",
     )
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of the search."""
+    """Add the flags of the search."""
     _add(parser, _DECODING)
     parser.add_argument(
         "--set",
@@ -40,30 +40,32 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of sampling."""
+    """Add the flags of sampling."""
     parser.add_argument("--sample", action="store_true", help="draw translations instead of searching for the best")
     _add(parser, _SAMPLING)
 
 
 def decoding_settings(args: argparse.Namespace) -> list[str]:
-    """The settings of the search that were given, as `Config.override` takes them."""
+    """The settings of the search in the flags, as `Config.override` takes them."""
     given = {name: getattr(args, name, None) for name in (*_DECODING, *_SAMPLING)}
     settings = [f"decoding.{name}={value}" for name, value in given.items() if value is not None]
     if getattr(args, "sample", False):
         settings.append("decoding.sampling=true")
     elif any(given[name] is not None for name in _SAMPLING):
-        raise ValueError("--temperature, --top-k, --top-p and --seed are options of sampling: add --sample.")
+        raise ValueError(
+            "Expected --sample with --temperature, --top-k, --top-p or --seed. Add --sample, or leave them out."
+        )
     settings += getattr(args, "settings", [])
     for setting in settings:
         if not setting.strip().startswith("decoding."):
-            raise ValueError(f"Only fields of the search can be set here, decoding.FIELD=VALUE, not {setting!r}.")
+            raise ValueError(f"Expected a field of the search, decoding.FIELD=VALUE. Received: {setting!r}.")
     return settings
 
 
 def load_text_model(args: argparse.Namespace):
     """The model that the flags name: a `LoadedModel`, or an `ExportedModel` for --saved-model.
 
-    This process computes on one thread an operation from now on, and so several batches at a time.
+    From then on, this process computes each operation on one thread, and several batches at a time.
     """
     from tf_transformer.decoding import one_thread_an_operation
 
@@ -72,9 +74,10 @@ def load_text_model(args: argparse.Namespace):
         return _load_workdir(args)
     settings = decoding_settings(args)
     if settings or args.checkpoint is not None:
-        what = settings[0] if settings else "a checkpoint"
+        given = settings[0] if settings else f"--checkpoint {args.checkpoint}"
         raise ValueError(
-            f"An export has its weights and its search inside; {what} needs --workdir without --saved-model."
+            f"Expected no settings of the search and no checkpoint with --saved-model, whose weights and search are "
+            f"fixed. Received: {given}. Give --workdir instead, or leave it out."
         )
     from tf_transformer.decoding import ExportedModel
 
@@ -91,7 +94,8 @@ def decoding_config(args: argparse.Namespace):
 def _load_workdir(args: argparse.Namespace):
     if args.workdir is None:
         raise ValueError(
-            "Which model? Give --workdir DIR, what `train` wrote, or --saved-model DIR, what `export` wrote."
+            "Expected a model. Received: none. Give --workdir DIR, the work directory that `train` wrote, or "
+            "--saved-model DIR, an export."
         )
     config = decoding_config(args)
     from tf_transformer.decoding import LoadedModel, Translator

@@ -1,4 +1,4 @@
-"""Text of a command: files, standard input and output, or a split of the prepared data."""
+"""Text that commands read and write: files, standard input and output, or a split of the prepared data."""
 
 import argparse
 import contextlib
@@ -32,10 +32,7 @@ def open_file(path: str) -> BinaryIO:
 
 @contextlib.contextmanager
 def open_output(path: str | None) -> Iterator[BinaryIO]:
-    """Standard output for None and "-", or a file that appears when all went well; until then the old one stays.
-
-    A link stays one: the file that it leads to is replaced.
-    """
+    """Standard output for None and "-", or a file that is written atomically; a symbolic link stays one."""
     if path in (None, "-", "/dev/stdout"):
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -50,7 +47,7 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def quiet_broken_pipe() -> Iterator[None]:
-    """Ends the block without a message where the reader of standard output has gone, as after `| head`."""
+    """End the block without a message if the reader of standard output has gone, as after `| head`."""
     try:
         yield
     except BrokenPipeError:
@@ -59,7 +56,7 @@ def quiet_broken_pipe() -> Iterator[None]:
 
 
 def lines_of_files(source: str, target: str) -> tuple[list[str], list[str]]:
-    """The lines of two files of one length, bad UTF-8 replaced."""
+    """The lines of two files with the same number of lines, malformed UTF-8 replaced."""
     from tf_transformer.text import read_lines
 
     sides = []
@@ -68,8 +65,8 @@ def lines_of_files(source: str, target: str) -> tuple[list[str], list[str]]:
             sides.append([line.decode("utf-8", "replace") for line in read_lines(stream)])
     if len(sides[0]) != len(sides[1]):
         raise ValueError(
-            f"{source} and {target} must have as many lines as each other; they have {len(sides[0]):,} and "
-            f"{len(sides[1]):,}. Are they of the same test set?"
+            f"Expected as many lines in {source} as in {target}. Received: {len(sides[0]):,} and {len(sides[1]):,}. "
+            "Check that both belong to the same test set."
         )
     return sides[0], sides[1]
 
@@ -82,17 +79,19 @@ def lines_of_split(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 
 def prepared_directory(args: argparse.Namespace) -> pathlib.Path:
-    """--data, or where the work directory says that its data is."""
+    """The prepared directory of --data, or that recorded in the work directory."""
     if args.data is not None:
         return pathlib.Path(args.data)
     if args.workdir is None:
-        raise ValueError("Which sentences? Give --data DIR, what `prepare` wrote, or --source F and --reference F.")
+        raise ValueError(
+            "Expected sentences. Received: none. Give --data DIR, a prepared directory, or --source and --reference."
+        )
     from tf_transformer.workdir import Workdir
 
     directory = Workdir(args.workdir).dataset_info.get("directory")
     if directory is None:
         raise ValueError(
-            f"{args.workdir} does not say where its data is; give --data DIR, what `prepare` wrote, or --source F and "
-            "--reference F."
+            f"Expected a work directory that records its data. Received: {args.workdir}, which does not. Give --data "
+            "DIR, a prepared directory, or --source and --reference."
         )
     return pathlib.Path(directory)

@@ -1,7 +1,7 @@
-"""Train rows of the paper's Table 3, or any presets, and write the table beside the paper's numbers.
+"""Train rows of the paper's Table 3, or any presets, and write the table next to the paper's numbers.
 
-Rows are trained one after another, each in WORKDIR/<row>. The same command again keeps what is finished and goes on
-with the rest. WORKDIR/table.md, .json, .png and .svg are written anew after each row. Exit codes are those of `train`.
+Rows are trained one after another, each in WORKDIR/<row>. Run again, the command keeps finished rows and resumes the
+others. WORKDIR/table.md, .json, .png and .svg are written after each row. Exit codes are those of `train`.
 With --scale the same rows are scaled down, for machines without accelerators:
 
     tf-transformer ablate --data data --rows base,A1,B16,E --steps 1000 --scale 0.25 --depth-scale 0.5
@@ -16,18 +16,21 @@ from tf_transformer.pipelines.train import STOPPED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", required=True, metavar="DIR", help="what `prepare` wrote")
+    parser.add_argument("--data", required=True, metavar="DIR", help="prepared directory")
     parser.add_argument(
-        "--workdir", default="ablation", metavar="DIR", help="where the rows and the table go (default: %(default)s)"
+        "--workdir",
+        default="ablation",
+        metavar="DIR",
+        help="directory of the rows and the table (default: %(default)s)",
     )
     parser.add_argument(
-        "--rows", required=True, metavar="NAMES", help="presets, such as base,A1,B16,E; `all`: the whole of Table 3"
+        "--rows", required=True, metavar="NAMES", help="presets, such as base,A1,B16,E; `all`: every row of Table 3"
     )
     parser.add_argument(
         "--steps",
         type=int,
         metavar="N",
-        help="training steps of each row (default: the preset's); warm-up is at most a quarter of them",
+        help="training steps per row (default: the preset's); warm-up is at most a quarter of them",
     )
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="X", help="multiply all widths, such as 0.25 (default: 1)"
@@ -40,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="change a field in every row, such as training.batch_tokens=2048; repeatable",
     )  # fmt: skip
     parser.add_argument("--split", default="validation", help="split that rows are scored on (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="the table as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print the table as one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
-"""Attention maps: what each head of a trained model looks at, as pictures, arrays and a page to explore.
+"""Attention maps of a trained model, per layer and head: figures, arrays and an interactive page.
 
 With a sentence, every layer and head of encoder self-attention, decoder self-attention and decoder-encoder
-attention: attention.html (offline, open it in a browser), PNG and SVG pictures, attention.npz. With --summary, what
-each head does over a corpus. With --positions, the positional encodings and their dot products.
+attention: attention.html (offline, open it in a browser), PNG and SVG figures, attention.npz. With --summary,
+statistics of each head over a corpus. With --positions, the positional encodings and their dot products.
 """
 
 import argparse
@@ -15,33 +15,35 @@ from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="the sentence to look at")
-    parser.add_argument("--workdir", metavar="DIR", required=True, help="the model, as `train` left it")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="source sentence")
+    parser.add_argument("--workdir", metavar="DIR", required=True, help="work directory that `train` wrote")
     parser.add_argument(
         "--checkpoint",
         default="auto",
         metavar="NAME",
-        help="average, best, latest or a name (default: the first that is there)",
+        help="average, best, latest or a name (default: the first that exists)",
     )
-    parser.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own)")
-    parser.add_argument("--output", metavar="DIR", help="where files go (default: WORKDIR/attention)")
-    parser.add_argument("--layers", type=_numbers, metavar="1,2", help="layers of the pictures (default: all)")
-    parser.add_argument("--heads", type=_numbers, metavar="1,2", help="heads of the pictures (default: all)")
-    parser.add_argument("--positions", action="store_true", help="picture the positional encodings")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    corpus = parser.add_argument_group("what heads do over a corpus")
-    corpus.add_argument("--summary", action="store_true", help="entropy, distance, share of neighbours, head by head")
-    corpus.add_argument("--data", metavar="DIR", help="what `prepare` wrote (default: what the model was trained on)")
-    corpus.add_argument("--split", default="test", help="of the data: test or validation (default: test)")
-    corpus.add_argument("--source", metavar="FILE", help="other sentences instead, one a line")
-    corpus.add_argument("--reference", metavar="FILE", help="their translations")
-    corpus.add_argument("--max-pairs", type=int, default=500, metavar="N", help="pairs to read at most (default: 500)")
+    parser.add_argument("--target", metavar="TEXT", help="target sentence (default: the model's translation)")
+    parser.add_argument("--output", metavar="DIR", help="directory of the files (default: WORKDIR/attention)")
+    parser.add_argument("--layers", type=_numbers, metavar="1,2", help="layers in the figures (default: all)")
+    parser.add_argument("--heads", type=_numbers, metavar="1,2", help="heads in the figures (default: all)")
+    parser.add_argument("--positions", action="store_true", help="draw the positional encodings")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    corpus = parser.add_argument_group("statistics of heads over a corpus")
+    corpus.add_argument("--summary", action="store_true", help="entropy, distance and share of neighbours, per head")
+    corpus.add_argument("--data", metavar="DIR", help="prepared directory (default: the one the model was trained on)")
+    corpus.add_argument("--split", default="test", help="split of the data: test or validation (default: test)")
+    corpus.add_argument("--source", metavar="FILE", help="source sentences instead, one per line")
+    corpus.add_argument("--reference", metavar="FILE", help="reference translations of --source")
+    corpus.add_argument(
+        "--max-pairs", type=int, default=500, metavar="N", help="number of pairs at most (default: 500)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     output = pathlib.Path(args.output or pathlib.Path(args.workdir) / "attention")
     if args.text is None and not args.summary and not args.positions:
-        raise ValueError('Nothing was asked for: give a sentence ("the text" in quotes), --summary or --positions.')
+        raise ValueError("Expected a sentence (in quotes), --summary or --positions. Received: none of them.")
     result = {"files": []}
     if args.text is not None:
         _maps(args, output, result)
@@ -83,9 +85,11 @@ def _summary(args, output: pathlib.Path, result: dict) -> None:
 
 
 def _pairs(args) -> list[tuple[str, str]]:
-    """The sentence pairs that --summary is about."""
+    """The sentence pairs of --summary."""
     if (args.source is None) != (args.reference is None):
-        raise ValueError("--source and --reference go together: give both, or neither for a split of the data.")
+        raise ValueError(
+            "Expected --source and --reference together. Received: one of them. Give both, or neither for a split."
+        )
     sides = lines_of_files(args.source, args.reference) if args.source else lines_of_split(args)
     return list(itertools.islice(zip(*sides), args.max_pairs))
 
@@ -103,7 +107,7 @@ def _print(args, result: dict) -> None:
 
 
 def _numbers(text: str) -> list[int]:
-    """Numbers counted from 1, as "1,3" or "2-4", as indices counted from 0."""
+    """Indices counted from 0, parsed from numbers counted from 1, such as "1,3" or "2-4"."""
     try:
         ranges = [tuple(map(int, part.split("-"))) for part in text.split(",")]
         numbers = [number - 1 for ends in ranges for number in range(ends[0], ends[-1] + 1)]

@@ -1,4 +1,4 @@
-"""Average the last checkpoints of a run into WORKDIR/checkpoints/average, which the other commands then take."""
+"""Average the last checkpoints of a run into WORKDIR/checkpoints/average, which the other commands then use."""
 
 import argparse
 
@@ -6,8 +6,10 @@ from tf_transformer.pipelines import cli
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workdir", required=True, metavar="DIR", help="of the run")
-    parser.add_argument("--last", type=int, metavar="N", help="how many (default: the run's training.average_last)")
+    parser.add_argument("--workdir", required=True, metavar="DIR", help="work directory of the run")
+    parser.add_argument(
+        "--last", type=int, metavar="N", help="number of checkpoints (default: training.average_last of the run)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,19 +18,19 @@ from tf_transformer._startup_messages import suppress_startup_messages
 from tf_transformer._version import __version__
 
 VERBS = {
-    "demo": "the whole walk on the built-in phrasebook, in minutes",
-    "prepare": "turn a corpus into a prepared directory",
-    "train": "train, or resume where WORKDIR stopped",
+    "demo": "all steps on the built-in phrasebook, in minutes",
+    "prepare": "convert a corpus to a prepared directory",
+    "train": "train a model, or resume a run",
     "average": "average the last checkpoints",
     "evaluate": "score a model: sacreBLEU with its signature, chrF, perplexity",
     "translate": "translate lines of text",
     "score": "log-probability of given pairs",
-    "export": "write a SavedModel that TensorFlow Serving answers strings with",
-    "inspect": "what is inside a SavedModel, and which servers load it",
+    "export": "write a SavedModel with text in and text out, for TensorFlow Serving",
+    "inspect": "describe a SavedModel, and which servers load it",
     "serve": "a local server with TensorFlow Serving's REST paths",
-    "attention": "attention maps as a picture and as a page",
+    "attention": "attention maps as figures and as a page",
     "plot": "learning curves of one or more runs",
-    "import": "bring in weights trained elsewhere",
+    "import": "import a model trained elsewhere",
     "ablate": "train rows of the paper's Table 3",
     "presets": "list the presets with their parameter counts",
 }
@@ -42,7 +42,7 @@ INTERRUPTED = 130
 
 
 class _Help(argparse.HelpFormatter):
-    """Fills paragraphs to the width of the terminal; indented ones, which are commands, stay as they are."""
+    """Help formatter that fills paragraphs to the width of the terminal, except indented ones, which are commands."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = re.split(r"\n{2,}", text.strip("\n"))
@@ -93,7 +93,7 @@ def _parse(argv: list[str]) -> argparse.Namespace | None:
     """The arguments, or None after printing help if there is no verb. Wrong usage exits with code 2."""
     parser = argparse.ArgumentParser(
         prog="tf-transformer",
-        description='The Transformer of "Attention Is All You Need": from sentence pairs to a served string.',
+        description='The Transformer of "Attention Is All You Need": from sentence pairs to a served model.',
         epilog="`tf-transformer VERB --help` describes a verb. Start with `tf-transformer demo`.",
     )
     parser.add_argument("--version", action="version", version=f"tf-transformer {__version__}")

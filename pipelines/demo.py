@@ -1,7 +1,7 @@
-"""The whole walk on the built-in phrasebook: prepare, train, average, evaluate, export, inspect, serve, translate.
+"""All steps on the built-in phrasebook: prepare, train, average, evaluate, export, inspect, serve, translate.
 
-Minutes on two CPU cores, and no network. Interrupted and run again, it goes on where it was. Each step is a command
-that is printed before it runs, so that it can be repeated by hand.
+It takes minutes on two CPU cores and needs no network. If interrupted, run it again to resume. Each command is printed
+before it runs, so that it can be repeated by hand.
 """
 
 import argparse
@@ -21,7 +21,7 @@ UNSEEN = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--output", default="runs/demo", metavar="DIR", help="where everything goes (default: %(default)s)"
+        "--output", default="runs/demo", metavar="DIR", help="directory of everything (default: %(default)s)"
     )
     parser.add_argument("--preset", default="tiny", help="the model to train (default: %(default)s)")
     parser.add_argument(
@@ -30,17 +30,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from tf_transformer.presets import get_preset
+
+    get_preset(args.preset).override(args.settings)  # a mistake in the flags is reported before any work
     started = time.monotonic()
     folder = pathlib.Path(args.output)
     data, workdir, base = folder / "data", folder / "run", folder / "model" / "phrasebook"
     overrides = [word for setting in args.settings for word in ("--set", setting)]
     steps = [
-        ("Make up the phrasebook and its vocabulary", ["prepare", "--data", "phrasebook", "--output", data]),
+        ("Generate the phrasebook and its vocabulary", ["prepare", "--data", "phrasebook", "--output", data]),
         ("Train", ["train", "--data", data, "--workdir", workdir, "--preset", args.preset, *overrides]),
         ("Average the last checkpoints", ["average", "--workdir", workdir]),
-        ("Score it on sentences it has never seen", ["evaluate", "--workdir", workdir]),
-        ("Export a SavedModel, checked in a process of its own", ["export", "--workdir", workdir, "--output", base]),
-        ("Look inside the SavedModel", ["inspect", base / "1"]),
+        ("Evaluate it on unseen sentences", ["evaluate", "--workdir", workdir]),
+        (
+            "Export a SavedModel, with a parity check in a separate process",
+            ["export", "--workdir", workdir, "--output", base],
+        ),
+        ("Inspect the SavedModel", ["inspect", base / "1"]),
     ]
     total = len(steps) + 2
     for number, (title, command) in enumerate(steps, start=1):
@@ -50,13 +56,13 @@ def run(args: argparse.Namespace) -> int:
         if command[0] == "export" and _is_exported(workdir, base):
             print(f"{base} has this model already.", file=sys.stderr)
         elif code := cli.main([*map(str, command), *(["--verbose"] if args.verbose else [])]):
-            print(f"\nIt resumes from here when you run it again: {args.command}", file=sys.stderr)
+            print(f"\nTo resume from here, run again: {args.command}", file=sys.stderr)
             return code
     sources, references = _unseen_sentences(data)
-    _announce(total - 1, total, "Ask for a translation over HTTP", _words(["serve", base]))
+    _announce(total - 1, total, "Translate over HTTP", _words(["serve", base]))
     _ask_over_http(base, sources[0])
     command = f"echo {shlex.quote(sources[0])} | {_words(['translate', '--workdir', workdir])}"
-    _announce(total, total, "Translate sentences it has never seen", command)
+    _announce(total, total, "Translate unseen sentences", command)
     _translate(workdir, sources, references)
     print(_farewell(folder, data, workdir, base, time.monotonic() - started), file=sys.stderr)
     return 0
@@ -71,7 +77,7 @@ def _announce(number: int, total: int, title: str, command: str) -> None:
 
 
 def _is_exported(workdir: pathlib.Path, base: pathlib.Path) -> bool:
-    """Whether the newest version of the export is of the checkpoint that an export would take now."""
+    """Whether the newest version of the export has the weights that an export would write now."""
     from tf_transformer.workdir import Workdir
     from tf_transformer.workdir.checkpoints import read_info
 
@@ -82,7 +88,7 @@ def _is_exported(workdir: pathlib.Path, base: pathlib.Path) -> bool:
 
 
 def _unseen_sentences(data: pathlib.Path) -> tuple[list[str], list[str]]:
-    """Sources that are not in train, and their references: one phrase held out by name, others from the test set."""
+    """Sources that are not in the training split, and their references."""
     from tf_transformer.data import PreparedDataset
     from tf_transformer.data.corpora.phrasebook.corpus import HELD_OUT
 
@@ -107,7 +113,7 @@ def _translate(workdir: pathlib.Path, sources: list[str], references: list[str])
     from tf_transformer.decoding import Translator
 
     for source, reference, translation in zip(sources, references, Translator.from_workdir(workdir)(sources)):
-        verdict = "as the phrasebook has it" if translation == reference else f"the phrasebook has: {reference}"
+        verdict = "same as the reference" if translation == reference else f"reference: {reference}"
         print(f"{source}\n    {translation}    ({verdict})")
 
 
@@ -133,7 +139,7 @@ What next?{_activation()}
 
 
 def _activation() -> str:
-    """A line that puts the command on the path, where it is not: `make demo` calls it by its place in .venv."""
+    """A line that activates the virtual environment, if the command is not on the path, as after `make demo`."""
     if shutil.which("tf-transformer"):
         return ""
     script = pathlib.Path(sys.prefix) / "bin" / "activate"

@@ -1,7 +1,7 @@
 """Score a model on a test set: sacreBLEU with its signature, chrF, the paper's tokenized compound-split BLEU, each with
-a 95 % confidence interval, perplexity, and how many inputs were too long.
+a 95 % confidence interval, perplexity, and the number of truncated inputs.
 
-Hypotheses, scores, configuration and commands are kept in WORKDIR/evaluation/<name>/.
+Hypotheses, scores, configuration and commands are written to WORKDIR/evaluation/<name>/.
 
     tf-transformer evaluate --workdir run
     tf-transformer evaluate --workdir run --source newstest2014.en --reference newstest2014.de
@@ -28,17 +28,25 @@ logger = logging.getLogger(__name__)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
-    parser.add_argument("--split", default="test", help="of the prepared data: test or validation (default: test)")
-    parser.add_argument("--data", metavar="DIR", help="what `prepare` wrote (default: what the model was trained on)")
-    parser.add_argument("--source", metavar="FILE", help="other sentences instead, one a line")
-    parser.add_argument("--reference", metavar="FILE", help="their translations")
-    parser.add_argument("--hypotheses", metavar="FILE", help="score these translations of them; no model is needed")
-    parser.add_argument("--target-language", metavar="CODE", help="for tokenization (default: the model's)")
+    parser.add_argument(
+        "--split", default="test", help="split of the prepared data: test or validation (default: test)"
+    )
+    parser.add_argument("--data", metavar="DIR", help="prepared directory (default: the one the model was trained on)")
+    parser.add_argument("--source", metavar="FILE", help="source sentences instead, one per line")
+    parser.add_argument("--reference", metavar="FILE", help="reference translations of --source")
+    parser.add_argument("--hypotheses", metavar="FILE", help="translations to score without a model")
+    parser.add_argument("--target-language", metavar="CODE", help="language for tokenization (default: the model's)")
     parser.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's tokenizer (default: 13a, or the language's)")
-    parser.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="resamplings; 0: none (default: 1000)")
-    parser.add_argument("--name", help="of the record (default: made of the test set, the checkpoint and the search)")
-    parser.add_argument("--output", metavar="DIR", help="of the record (default: WORKDIR/evaluation/<name>)")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument(
+        "--bootstrap",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="bootstrap resamples; 0: no confidence interval (default: 1000)",
+    )
+    parser.add_argument("--name", help="name of the record (default: from test set, checkpoint and search)")
+    parser.add_argument("--output", metavar="DIR", help="directory of the record (default: WORKDIR/evaluation/<name>)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_decoding_arguments(parser)
 
 
@@ -51,33 +59,35 @@ def run(args: argparse.Namespace) -> int:
     checkpoint = _resolve_checkpoint(args)
     model = load_text_model(args)
     if args.target_language == model.target_language:
-        args.target_language = None  # as if not given: a repeated command gives it, and its record is the same
+        args.target_language = None  # as if not given: the record of a repeated command has the same name
     identity = _identity(args, model, checkpoint)
     directory = _record_directory(args, identity)
     args.target_language = args.target_language or model.target_language
     if directory is not None:
-        check_replaceable(directory)  # now, not after an hour of translating
+        check_replaceable(directory)  # before the translation, which may take an hour
     evaluation = _evaluate(args, model, sources, references)
     record = {"directory": None if directory is None else str(directory)}
     _print(args, evaluation.to_dict() | identity | record, evaluation.report())
     if directory is not None:
         write_record(directory, evaluation, sources, references, identity, _commands(args, identity))
-        logger.info(f"kept in {directory}")
+        logger.info(f"Written to {directory}.")
     return 0
 
 
 def _score_hypotheses(args: argparse.Namespace) -> int:
-    """Scores translations that are there already, with no model."""
+    """Score existing translations, without a model."""
     if args.reference is None:
-        raise ValueError("--hypotheses needs --reference FILE, the translations they are compared with.")
+        raise ValueError(
+            "Expected --reference FILE with --hypotheses. Received: none. Give the reference translations."
+        )
     for name in ("workdir", "saved_model", "checkpoint", "data", "source", "name", "output", "beam_size", "alpha"):
         if getattr(args, name) is not None:
             raise ValueError(
-                f"--hypotheses are scored without a model, and nothing is kept: leave out --{name.replace('_', '-')}. "
-                "Where the model's language mattered, give it by --target-language."
+                f"Expected --hypotheses without flags of a model or a record. Received: --{name.replace('_', '-')}. "
+                "Leave it out; give the language by --target-language."
             )
     if args.settings:
-        raise ValueError("--hypotheses are scored without a model or a search: leave out --set.")
+        raise ValueError("Expected --hypotheses without flags of a search. Received: --set. Leave it out.")
     from tf_transformer.evaluation import corpus_scores
 
     hypotheses, references = lines_of_files(args.hypotheses, args.reference)
@@ -92,7 +102,9 @@ def _print(args: argparse.Namespace, figures: dict, report: str) -> None:
 
 def _test_set(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     if (args.source is None) != (args.reference is None):
-        raise ValueError("--source and --reference go together: give both, or neither for a split of the data.")
+        raise ValueError(
+            "Expected --source and --reference together. Received: one of them. Give both, or neither for a split."
+        )
     return lines_of_files(args.source, args.reference) if args.source else lines_of_split(args)
 
 
@@ -113,9 +125,9 @@ def _evaluate(args: argparse.Namespace, model, sources: list[str], references: l
 
 
 def _resolve_checkpoint(args: argparse.Namespace) -> dict | None:
-    """Makes --checkpoint the one that is there now, and returns what its record says of it.
+    """Set --checkpoint to the one that exists now, and return its description.
 
-    A training run that goes on may write newer ones while this one is loaded and translates.
+    A run in progress may write newer ones while this one is loaded and translates.
     """
     if args.saved_model is not None or args.workdir is None:
         return None
@@ -130,7 +142,7 @@ def _resolve_checkpoint(args: argparse.Namespace) -> dict | None:
 
 
 def _identity(args: argparse.Namespace, model, checkpoint: dict | None) -> dict:
-    """What was evaluated, on what, and with which versions."""
+    """The description of an evaluation: model, test set and versions of packages."""
     from tf_transformer.workdir import package_versions
 
     facts = {"test_set": _test_set_name(args), "versions": package_versions()}
@@ -151,7 +163,7 @@ def _record_directory(args: argparse.Namespace, identity: dict) -> pathlib.Path 
     if args.output is not None:
         return pathlib.Path(args.output)
     if args.workdir is None:
-        logger.info("Nothing is kept: give --output DIR, or --workdir DIR too, to keep the translations.")
+        logger.info("No record is written. Give --output DIR, or --workdir DIR too, for one.")
         return None
     from tf_transformer.workdir import Workdir
 
@@ -160,9 +172,9 @@ def _record_directory(args: argparse.Namespace, identity: dict) -> pathlib.Path 
 
 
 def _model_parts(args: argparse.Namespace, identity: dict) -> list[str]:
-    """The parts of a record's name that tell the model, and whatever in its search is not the work directory's."""
-    told = {"tok": args.tokenize, "lang": args.target_language}
-    scoring = [f"{label}-{value}" for label, value in told.items() if value is not None]
+    """The parts of a record's name for the model and for what differs from the work directory's search."""
+    options = {"tok": args.tokenize, "lang": args.target_language}
+    scoring = [f"{label}-{value}" for label, value in options.items() if value is not None]
     if "decoding" not in identity:
         return ["export", *pathlib.Path(identity["saved_model"]).resolve().parts[-2:], *scoring]
     from tf_transformer.workdir import Workdir
@@ -174,7 +186,7 @@ def _model_parts(args: argparse.Namespace, identity: dict) -> list[str]:
 
 
 def _commands(args: argparse.Namespace, identity: dict) -> list[list[str]]:
-    """The words of the commands that repeat this, with the checkpoint by its name, and that only score again."""
+    """The commands that repeat this evaluation and that only score again, as lists of words."""
     words = ["tf-transformer", "evaluate"]
     scoring = "target_language tokenize bootstrap"
     paths = ("workdir", "saved_model", "data", "source", "reference", "output")

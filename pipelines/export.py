@@ -1,10 +1,10 @@
-"""Write a checkpoint as a SavedModel that TensorFlow Serving answers strings with, as MODEL_BASE's next version.
+"""Export a checkpoint as a SavedModel with text in and text out, as the next version in MODEL_BASE.
 
-The options of the search are fixed in the export; those not given are the work directory's. Before a version appears
-it is loaded in a process of its own and has to translate as the checkpoint does; otherwise nothing is published, and
-the exit code is 1. Prints the path of the new version.
+The options of the search are fixed in the export; those not given are the work directory's. Before a version is
+published, a parity check loads it in a separate process and compares its answers with the checkpoint's; if they
+differ, nothing is published and the exit code is 1. Prints the path of the new version.
 
-With --format ctranslate2 the output is a directory for CTranslate2 instead, which must not exist.
+With --format ctranslate2, the output is a new directory for CTranslate2 instead.
 """
 
 import argparse
@@ -13,26 +13,29 @@ from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._model_arguments import add_decoding_arguments, decoding_settings
 
 _SEARCH = {
-    "max_source_length": "tokens of a source; longer ones are cut and flagged",
-    "max_extra_length": "tokens that an output may have more than its source",
+    "max_source_length": "tokens of a source; longer ones are truncated and flagged",
+    "max_extra_length": "tokens by which an output may exceed its source",
     "n_best": "translations in the signature nbest (default: all beams)",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workdir", required=True, metavar="DIR", help="what `train` wrote")
-    parser.add_argument("--output", required=True, metavar="MODEL_BASE", help="gets a directory named 1, 2, 3 …")
+    parser.add_argument("--workdir", required=True, metavar="DIR", help="work directory that `train` wrote")
+    parser.add_argument("--output", required=True, metavar="MODEL_BASE", help="directory of the versions 1, 2, 3, …")
     parser.add_argument(
         "--checkpoint",
         default="auto",
         metavar="NAME",
-        help="average, best, latest, step-XXXXXXXX or a path (default: the first of these that is there)",
+        help="average, best, latest, step-XXXXXXXX or a path (default: the first of these that exists)",
     )
     add_decoding_arguments(parser)
     for name, summary in _SEARCH.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=summary)
     parser.add_argument(
-        "--weights", default="float32", metavar="TYPE", help="float32; float16 or bfloat16 halve the files"
+        "--weights",
+        default="float32",
+        metavar="TYPE",
+        help="type of the stored weights: float32, float16 or bfloat16 (default: float32)",
     )
     parser.add_argument(
         "--format", default="saved_model", choices=("saved_model", "ctranslate2"), help="default: %(default)s"
@@ -65,8 +68,8 @@ def _export_ctranslate2(args: argparse.Namespace, settings: list[str]):
 
     if settings:
         raise ValueError(
-            f"CTranslate2 takes the options of the search when it translates: {settings[0]} cannot be part of the "
-            "export. Leave it out."
+            f"Expected no options of the search with --format ctranslate2. Received: {settings[0]}. Leave it out: "
+            "CTranslate2 takes them when it translates."
         )
     return export_ctranslate2(args.workdir, args.output, args.checkpoint, args.weights)
 

@@ -1,6 +1,6 @@
-"""Bring in a model trained elsewhere: Marian (OPUS-MT), Hugging Face's Marian, CTranslate2, Argos packages.
+"""Import a model trained elsewhere: Marian (OPUS-MT), Hugging Face's Marian, CTranslate2, Argos packages.
 
-WORKDIR then is like that of a model of our own: translate, evaluate, score, attention, export and train take it.
+The result is a work directory for translate, evaluate, score, attention, export and train.
 """
 
 import argparse
@@ -15,14 +15,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from", dest="path", required=True, metavar="PATH",
         help="a folder with the model or its zip, Marian's .npz, or an .argosmodel",
     )  # fmt: skip
-    parser.add_argument("--workdir", required=True, metavar="DIR", help="work directory to write; must not be there")
+    parser.add_argument("--workdir", required=True, metavar="DIR", help="work directory to write; must not exist")
     parser.add_argument(
-        "--source-tokenizer", metavar="FILE", help="SentencePiece model, where it is not beside the weights"
+        "--source-tokenizer", metavar="FILE", help="SentencePiece model, if it is not next to the weights"
     )
-    parser.add_argument("--target-tokenizer", metavar="FILE", help="the target's, where it is another one")
-    parser.add_argument("--source-language", metavar="CODE", help="where the files do not say")
-    parser.add_argument("--target-language", metavar="CODE", help="where the files do not say")
-    parser.add_argument("--licence", "--license", help="of the model, where the files do not say; exports carry it on")
+    parser.add_argument(
+        "--target-tokenizer", metavar="FILE", help="SentencePiece model of the target, if it is another one"
+    )
+    parser.add_argument("--source-language", metavar="CODE", help="language code, if the files do not name it")
+    parser.add_argument("--target-language", metavar="CODE", help="language code, if the files do not name it")
+    parser.add_argument(
+        "--licence", "--license", help="licence of the model, if the files do not name it; written to the model card"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _missing(path: str) -> str:
-    """What to say of a model that is not there, with where to get it if its name tells."""
+    """The message about a model that does not exist: where to get it, as far as its name shows."""
     name = os.path.basename(os.path.normpath(path))
     where = "Download the model first, for example from https://huggingface.co/Helsinki-NLP (OPUS-MT)."
     if name.startswith("opus-mt-"):

@@ -1,6 +1,6 @@
-"""What is inside a SavedModel, which releases of TensorFlow Serving load it, and what is wrong with it.
+"""Describe a SavedModel: signatures, sizes, the releases of TensorFlow Serving that load it, and problems.
 
-Works on any SavedModel. Exit code: 0 nothing wrong, 1 problems found, 2 not a SavedModel.
+It works on any SavedModel. Exit code: 0 no problems, 1 problems found, 2 not a SavedModel.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from tf_transformer.pipelines import cli
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("saved_model", metavar="SAVED_MODEL", help="directory with saved_model.pb, as MODEL_BASE/1")
-    parser.add_argument("--json", action="store_true", help="the whole report as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
-"""Turn a corpus into a prepared directory: records of ids, a vocabulary, plain-text validation and test.
+"""Convert a corpus to a prepared directory: TFRecords of ids, a vocabulary, plain-text validation and test.
 
 SPEC is `phrasebook` (built in), `tfds:wmt14_translate/de-en` (or another builder and pair), or `files` with the files
-named below: two of parallel lines a split, plain, .gz or .xz, or one TSV.
+named below: two files of parallel lines per split, plain, .gz or .xz, or one TSV.
 
     tf-transformer prepare --data phrasebook --output data
     tf-transformer prepare --data files --train-source a.en --train-target a.de --source-language en \\
@@ -18,18 +18,20 @@ SPLITS = ("train", "validation", "test")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, metavar="SPEC", help="phrasebook, files, or tfds:BUILDER/PAIR")
-    parser.add_argument("--output", required=True, metavar="DIR", help="the prepared directory; it appears when whole")
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="prepared directory to write; it appears when complete"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace a directory prepared from other inputs")
     parser.add_argument("--source-language", metavar="CODE", help="such as en")
     parser.add_argument("--target-language", metavar="CODE", help="such as de")
     files = parser.add_argument_group("files (with --data files)")
     for split in SPLITS:
-        files.add_argument(f"--{split}-source", metavar="FILE", help=f"sources of {split}, one sentence a line")
-        files.add_argument(f"--{split}-target", metavar="FILE", help=f"targets of {split}, one sentence a line")
-        files.add_argument(f"--{split}-tsv", metavar="FILE", help="or both in one file, with a tab between")
+        files.add_argument(f"--{split}-source", metavar="FILE", help=f"sources of {split}, one sentence per line")
+        files.add_argument(f"--{split}-target", metavar="FILE", help=f"targets of {split}, one sentence per line")
+        files.add_argument(f"--{split}-tsv", metavar="FILE", help="or both in one file: source, tab, target")
     tfds = parser.add_argument_group("TensorFlow Datasets (with --data tfds:…)")
-    tfds.add_argument("--data-dir", metavar="DIR", help="where downloads and prepared corpora are kept")
-    tfds.add_argument("--manual-dir", metavar="DIR", help="where files that were fetched by hand lie")
+    tfds.add_argument("--data-dir", metavar="DIR", help="directory of downloads and prepared corpora")
+    tfds.add_argument("--manual-dir", metavar="DIR", help="directory of files downloaded by hand")
     vocabulary = parser.add_argument_group("vocabulary")
     vocabulary.add_argument(
         "--vocab-size",
@@ -39,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     vocabulary.add_argument("--tokenizer", metavar="DIR", help="use the tokenizer files of this directory instead")
     _add_cleaning(parser.add_argument_group("cleaning of the training pairs"))
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all sampling (default 1)")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default 1)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print the whole dataset.json instead of a summary")
 
 
@@ -48,9 +50,9 @@ def _add_cleaning(group) -> None:
     group.add_argument("--max-length", type=int, default=256, metavar="N",
                        help="drop pairs with more words or tokens on a side (default 256)")  # fmt: skip
     group.add_argument("--max-ratio", type=float, default=3.0, metavar="X",
-                       help="drop pairs with a side so many times longer than the other (default 3)")  # fmt: skip
+                       help="drop pairs with a side more than X times as long as the other (default 3)")  # fmt: skip
     group.add_argument("--drop-identical", action="store_true", help="drop pairs whose sides are equal")
-    group.add_argument("--keep-duplicates", action="store_true", help="keep pairs that occur again")
+    group.add_argument("--keep-duplicates", action="store_true", help="keep repeated pairs")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -88,12 +90,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _files(args: argparse.Namespace) -> dict[str, tuple[str | None, str | None]]:
-    """The files of each split that has any; a TSV has no target."""
+    """The files per split; a TSV has no target."""
     files = {}
     for split in SPLITS:
         source, target, tsv = (getattr(args, f"{split}_{kind}") for kind in ("source", "target", "tsv"))
         if tsv and (source or target):
-            raise ValueError(f"expected --{split}-tsv or --{split}-source with --{split}-target, got both; give one")
+            raise ValueError(
+                f"Expected --{split}-tsv, or --{split}-source and --{split}-target. Received: both. Give one of them."
+            )
         if tsv or source or target:
             files[split] = (tsv, None) if tsv else (source, target)
     return files

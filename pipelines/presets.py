@@ -10,7 +10,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocab-size", type=int, metavar="N", help="count parameters for this vocabulary (default: the preset's)"
     )
-    parser.add_argument("--json", action="store_true", help="the whole configurations, for machines")
+    parser.add_argument("--json", action="store_true", help="print the complete configurations as one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
-"""Log-probability of given translations: for each pair its natural logarithm and its number of tokens, EOS counted.
+"""Log-probability of given translations: per pair the natural logarithm and the number of tokens with EOS.
 
 Pairs come from --source and --target, or from standard input as source, tab, target. The sum over all pairs and the
-perplexity go to standard error, or with --json all of it into one object.
+perplexity are printed to standard error, or with --json everything as one object.
 
     printf 'Hello world.\\tHallo Welt.\\n' | tf-transformer score --workdir run
 """
@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from tf_transformer.pipelines import cli
@@ -23,16 +23,20 @@ logger = logging.getLogger(__name__)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
-    parser.add_argument("--source", metavar="FILE", help="sentences, one a line")
-    parser.add_argument("--target", metavar="FILE", help="their translations")
-    parser.add_argument("--input", metavar="FILE", help="both as a table with a tab (default: standard input)")
-    parser.add_argument("--output", metavar="FILE", help="appears when all is scored (default: standard output)")
-    parser.add_argument("--json", action="store_true", help="one JSON object with the total and the perplexity")
+    parser.add_argument("--source", metavar="FILE", help="source sentences, one per line")
+    parser.add_argument("--target", metavar="FILE", help="translations of --source")
+    parser.add_argument(
+        "--input", metavar="FILE", help="both in one file: source, tab, target (default: standard input)"
+    )
+    parser.add_argument("--output", metavar="FILE", help="file that appears when complete (default: standard output)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with the total and the perplexity")
 
 
 def run(args: argparse.Namespace) -> int:
     if (args.source is None) != (args.target is None):
-        raise ValueError("--source and --target go together: give both, or neither for a table on standard input.")
+        raise ValueError(
+            "Expected --source and --target together. Received: one of them. Give both, or neither for --input."
+        )
     with quiet_broken_pipe():
         with open_output(args.output) as output:
             totals = _score(args, load_text_model(args), output)
@@ -47,15 +51,15 @@ def run(args: argparse.Namespace) -> int:
 class _Totals:
     """Sums over the pairs so far.
 
-    truncated: how many were cut; None where the model does not tell.
-    cut: the numbers of the first few of them, counted from 1.
+    truncated: number of truncated pairs; None if the model does not report it.
+    first_truncated: positions of the first few of them, counted from 1.
     """
 
     log_prob: float = 0.0
     tokens: int = 0
     pairs: int = 0
     truncated: int | None = 0
-    cut: list[int] = dataclasses.field(default_factory=list)
+    first_truncated: list[int] = dataclasses.field(default_factory=list)
 
     def add(self, found: list) -> None:
         from tf_transformer.decoding import count_truncated
@@ -64,36 +68,38 @@ class _Totals:
         self.tokens += sum(pair.tokens for pair in found)
         more = count_truncated(found)
         self.truncated = None if more is None else self.truncated + more
-        cut = [number for number, pair in enumerate(found, start=self.pairs + 1) if pair.truncated]
-        self.cut = [*self.cut, *cut][:5]
+        truncated = [number for number, pair in enumerate(found, start=self.pairs + 1) if pair.truncated]
+        self.first_truncated = [*self.first_truncated, *truncated][:5]
         self.pairs += len(found)
 
 
 def _score(args: argparse.Namespace, model, output: BinaryIO) -> _Totals:
-    """Writes the scores, and returns their sums."""
+    """Write the scores, and return their sums."""
+    from tf_transformer._progress import Progress
     from tf_transformer.decoding import CHUNK_BYTES, CHUNK_LINES
     from tf_transformer.text import chunks
 
     totals, scores = _Totals(), []
-    for chunk in chunks(_pairs(args), CHUNK_LINES, CHUNK_BYTES):
-        found = _score_chunk(model, chunk)
-        totals.add(found)
-        if args.json:
-            scores += [(round(pair.log_prob, 6), pair.tokens) for pair in found]
-        else:
-            output.write("".join(f"{pair.log_prob:.6f}\t{pair.tokens}\n" for pair in found).encode())
-            output.flush()
+    with Progress("scoring", None) as progress:
+        for chunk in chunks(_pairs(args), CHUNK_LINES, CHUNK_BYTES):
+            found = _score_chunk(model, chunk, progress.update)
+            totals.add(found)
+            if args.json:
+                scores += [(round(pair.log_prob, 6), pair.tokens) for pair in found]
+            else:
+                output.write("".join(f"{pair.log_prob:.6f}\t{pair.tokens}\n" for pair in found).encode())
+                output.flush()
     if args.json:
         output.write(_json(totals, scores).encode())
     return totals
 
 
-def _score_chunk(model, chunk: list[bytes]) -> list:
+def _score_chunk(model, chunk: list[bytes], done: Callable[[int], None]) -> list:
     from tf_transformer.decoding import batches_at_a_time, in_batches
 
     sides = [line.partition(b"\t") for line in chunk]
     columns = [source for source, _, _ in sides], [target for _, _, target in sides]
-    return in_batches(model.scores, *columns, threads=batches_at_a_time())
+    return in_batches(model.scores, *columns, threads=batches_at_a_time(), done=done)
 
 
 def _pairs(args: argparse.Namespace) -> Iterator[bytes]:
@@ -109,8 +115,8 @@ def _pairs(args: argparse.Namespace) -> Iterator[bytes]:
             if None in pair:
                 counts = [number + (line is not None) + sum(1 for _ in side) for line, side in zip(pair, sides)]
                 raise ValueError(
-                    f"{args.source} and {args.target} must have as many lines as each other; they have {counts[0]:,} "
-                    f"and {counts[1]:,}. Are they of the same test set?"
+                    f"Expected as many lines in {args.source} as in {args.target}. Received: {counts[0]:,} and "
+                    f"{counts[1]:,}. Check that both belong to the same test set."
                 )
             # A tab in a source would end its column; SentencePiece takes it for a space anyway.
             yield pair[0].replace(b"\t", b" ") + b"\t" + pair[1]
@@ -122,8 +128,8 @@ def _table(path: str | None) -> Iterator[bytes]:
     with open_input(path) as stream:
         for number, line in enumerate(read_lines(stream), start=1):
             if b"\t" not in line and len(line) < MAX_LINE_BYTES:
-                raise ValueError(f"Line {number} of the table has no tab; expected source, tab, target.")
-            # A source so long that the line was cut before its tab is a pair that was cut.
+                raise ValueError(f"Expected lines of source, tab, target. Received: line {number} without a tab.")
+            # A source so long that the line was truncated before its tab is a truncated pair.
             yield line if b"\t" in line else line + b"\t"
 
 
@@ -132,15 +138,15 @@ def _summary(totals: _Totals) -> str:
 
     mean = perplexity(totals.log_prob, totals.tokens)
     over = f"{totals.pairs:,} pairs, {totals.tokens:,} tokens"
-    return f"total {totals.log_prob:.4f} over {over}; perplexity {mean:.4f} a token"
+    return f"total {totals.log_prob:.4f} over {over}; perplexity {mean:.4f} per token"
 
 
 def _truncation(totals: _Totals) -> str:
-    first = ", ".join(map(str, totals.cut))
-    more = " …" if totals.truncated > len(totals.cut) else ""
+    first = ", ".join(map(str, totals.first_truncated))
+    more = " …" if totals.truncated > len(totals.first_truncated) else ""
     return (
-        f"{totals.truncated:,} of {totals.pairs:,} pairs were too long and were cut (pair {first}{more}): their scores "
-        "are of what was left. Split them, or raise decoding.max_source_length in the work directory's config.json."
+        f"{totals.truncated:,} of {totals.pairs:,} pairs were too long and were truncated (pair {first}{more}): their "
+        "scores are of what remained. Split them, or raise decoding.max_source_length in WORKDIR/config.json."
     )
 
 

@@ -1,7 +1,7 @@
-"""Train a model on a prepared directory, or resume where WORKDIR stopped.
+"""Train a model on a prepared directory, or resume a run.
 
-Exit codes: 0 the run reached its end; 1 it failed, with a message; 75 it was stopped by SIGTERM after saving, and the
-same command goes on; 76 another worker no longer answers; 130 it was stopped by Ctrl-C after saving.
+Exit codes: 0 the run is complete; 1 it failed, with a message; 75 it was stopped by SIGTERM after saving, and the same
+command resumes it; 76 another worker stopped responding; 130 it was stopped by Ctrl-C after saving.
 """
 
 import argparse
@@ -16,12 +16,12 @@ STOPPED = 75
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", required=True, metavar="DIR", help="what `prepare` wrote")
+    parser.add_argument("--data", required=True, metavar="DIR", help="prepared directory")
     parser.add_argument(
-        "--workdir", required=True, metavar="DIR", help="work directory of the run: checkpoints and logs go there"
+        "--workdir", required=True, metavar="DIR", help="work directory of the run, for checkpoints and logs"
     )
     parser.add_argument(
-        "--preset", help="the configuration to begin with (default: that of WORKDIR, or `base` in a new one)"
+        "--preset", help="configuration to start from (default: that of WORKDIR, or `base` in a new one)"
     )
     parser.add_argument(
         "--init-from", metavar="DIR",
@@ -40,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
-        help="what products are computed in (default: the preset's, float32)",
+        help="precision of matrix products (default: the preset's, float32)",
     )
     parser.add_argument("--xla", action="store_true", default=None, help="compile the step with XLA")
     parser.add_argument(
         "--worker-timeout", type=float, default=600.0, metavar="SECONDS",
-        help="after which a worker that does not answer is given up (default: %(default)s)",
+        help="seconds after which a worker that does not respond counts as lost (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--data-service", metavar="ADDRESS",

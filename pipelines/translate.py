@@ -1,7 +1,7 @@
 """Translate lines of text: as many lines out as in, any number of them, in bounded memory.
 
 From --input or standard input to --output or standard output. A line ends at a line feed alone; bytes that are not
-UTF-8 are replaced. With --n-best N the output is a table with tabs: number of the line, rank, log-probability, text.
+UTF-8 are replaced. With --n-best N the output is a table with tabs: line number, rank, score, text.
 
     echo "Hello world." | tf-transformer translate --workdir run
 """
@@ -24,14 +24,14 @@ logger = logging.getLogger(__name__)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
-    parser.add_argument("--input", metavar="FILE", help="text, one sentence a line (default: standard input)")
-    parser.add_argument("--output", metavar="FILE", help="appears when all is translated (default: standard output)")
+    parser.add_argument("--input", metavar="FILE", help="text, one sentence per line (default: standard input)")
+    parser.add_argument("--output", metavar="FILE", help="file that appears when complete (default: standard output)")
     parser.add_argument("--n-best", type=int, metavar="N", help="the N best translations of each line, as a table")
     parser.add_argument(
         "--chunk-lines",
         type=int,
         metavar="N",
-        help="lines read before any is translated, so that those of similar length go together "
+        help="lines read before any is translated, so that those of similar length are batched "
         "(default: 4096; 1 where the input is a terminal)",
     )
     add_decoding_arguments(parser)
@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.chunk_lines is not None and args.chunk_lines < 1:
-        raise ValueError(f"--chunk-lines must be at least 1, not {args.chunk_lines}; 1 answers line by line.")
+        raise ValueError(
+            f"Expected --chunk-lines to be at least 1. Received: {args.chunk_lines}. 1 translates line by line."
+        )
     _widen_beam(args)
     with quiet_broken_pipe(), open_input(args.input) as source, open_output(args.output) as target:
         _translate(load_text_model(args), source, target, args)
@@ -62,17 +64,17 @@ def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespa
         first = ", ".join(map(str, translation.truncated))
         more = " …" if translation.num_truncated > len(translation.truncated) else ""
         logger.warning(
-            f"{translation.num_truncated:,} of {translation.lines:,} lines were too long and were cut "
+            f"{translation.num_truncated:,} of {translation.lines:,} lines were too long and were truncated "
             f"(line {first}{more}). Split them, or raise decoding.max_source_length."
         )
 
 
 def _widen_beam(args: argparse.Namespace) -> None:
-    """Makes the beam as wide as the list of translations that is asked for, unless its width is given."""
+    """Widen the beam to the number of translations requested, unless --beam-size is given."""
     if args.n_best is None:
         return
     if args.n_best < 1:
-        raise ValueError(f"--n-best must be at least 1, not {args.n_best}.")
+        raise ValueError(f"Expected --n-best to be at least 1. Received: {args.n_best}.")
     if args.saved_model is None and args.workdir is not None and args.beam_size is None:
         from tf_transformer.pipelines._model_arguments import decoding_config
 

@@ -65,7 +65,8 @@ class Progress:
         rate = (self.done - self._initial) / max(time.monotonic() - self._started, 1e-9)
         shown = note or f"{rate:,.0f}/s"
         if self._total is None:
-            return f"{self._what}: {self.done:,} {self._unit}, {shown}"
+            unit = self._unit.removesuffix("s") if self.done == 1 else self._unit
+            return f"{self._what}: {self.done:,} {unit}, {shown}"
         left = duration(max(self._total - self.done, 0) / max(rate, 1e-9))
         return f"{self._what}: {self.done:,} of {self._total:,} {self._unit}, {shown}, {left} left"
 

@@ -25,7 +25,7 @@ INDEX = "variables/variables.index"
 
 @dataclasses.dataclass(frozen=True)
 class Variables:
-    """What the variables of a SavedModel amount to, and what is wrong with them."""
+    """Number and size of the variables of a SavedModel, and problems with them."""
 
     count: int = 0
     parameters: int = 0
@@ -105,7 +105,7 @@ def asset_problems(directory: pathlib.Path, meta_graph) -> list[Problem]:
 
 
 def read_variables(directory: pathlib.Path, expected: bool) -> Variables:
-    """Reads every variable, which checks its checksum, and looks for values that are not finite.
+    """Read every variable, which checks its checksum, and look for values that are not finite.
 
     Args:
         directory: The SavedModel.

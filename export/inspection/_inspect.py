@@ -1,4 +1,4 @@
-"""What is inside a SavedModel, which servers load it, and what is wrong with it.
+"""Inspection of a SavedModel: contents, the servers that load it, and problems.
 
 Works on any SavedModel, ours or not. The graph is read as data: nothing in it is run, and its ops need not be
 registered on this machine.
@@ -45,7 +45,7 @@ class NotASavedModel(ValueError):
 
 
 def inspect_saved_model(path) -> Report:
-    """Reads the SavedModel in directory `path` and reports on it.
+    """Read the SavedModel in directory `path` and report on it.
 
     Raises:
         NotASavedModel: There is no `saved_model.pb` in `path`. A damaged one is a problem in the report instead.

@@ -1,4 +1,4 @@
-"""What `inspect` found in a SavedModel: plain data, as JSON and as text."""
+"""Report of `inspect` on a SavedModel: plain data, as JSON and as text."""
 
 import dataclasses
 
@@ -44,7 +44,7 @@ class Signature:
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """How big a SavedModel is: bytes by file, and counts."""
+    """Sizes of a SavedModel: bytes per file, and counts."""
 
     graph_bytes: int = 0
     variables_bytes: int = 0

@@ -96,7 +96,7 @@ def test_what_is_missing_is_said(workdir, capsys):
     assert main(["attention", "--workdir", str(workdir)]) == 1
     assert "--summary or --positions" in capsys.readouterr().err
     assert main(["attention", "--workdir", str(workdir), "--summary"]) == 1
-    assert "give --data DIR, what `prepare` wrote, or --source F and --reference F" in capsys.readouterr().err
+    assert "Give --data DIR, a prepared directory, or --source and --reference" in capsys.readouterr().err
     assert main(["attention", "--workdir", str(workdir), "a dog", "--target", "a cat", "--heads", "4"]) == 1
     assert "heads 1 to 3 in this model; asked for [4]" in capsys.readouterr().err
 

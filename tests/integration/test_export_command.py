@@ -132,7 +132,7 @@ def test_nothing_but_the_weights_and_the_search_is_stored(version, candidate):
 def rejected(candidate, base, match):
     base.mkdir(exist_ok=True)
     before = publishing.checksums(base)
-    with publishing.beside(base) as place, pytest.raises(ExportRejected, match=match):
+    with publishing.workspace(base) as place, pytest.raises(ExportRejected, match=match):
         saved_model._publish(candidate, place, base)
     assert publishing.checksums(base) == before and not list(base.glob(".*"))
 
@@ -172,13 +172,13 @@ def flip_a_bit(file, place):
 def test_a_damaged_export_never_appears(written, tmp_path, spoil):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").write_bytes(b"the good one")
-    rejected(Spoilt(written, spoil), tmp_path, "not sound")
+    rejected(Spoilt(written, spoil), tmp_path, "has problems; nothing was published")
 
 
 def test_an_export_that_translates_otherwise_never_appears(written, tmp_path, monkeypatch):
     other = [{"translation": written[1][0]["translation"][::-1]}]
     monkeypatch.setattr(verify, "answers_of_clean_process", lambda *_: (other, 0.5))
-    match = r"does not answer as the checkpoint(?s:.)*checkpoint:(?s:.)*export:"
+    match = r"differ from the checkpoint(?s:.)*checkpoint:(?s:.)*export:"
     rejected(Spoilt(written, lambda _: None), tmp_path, match)
 
 
@@ -218,14 +218,14 @@ def test_more_results_than_beams_are_rejected(workdir, tmp_path):
 
 
 def test_a_version_is_no_place_for_versions(workdir, version):
-    with pytest.raises(ValueError, match="is a SavedModel itself; give the folder above it"):
+    with pytest.raises(ValueError, match=r"Received: .*, a SavedModel\. Give the directory above it"):
         export_saved_model(workdir, version)
 
 
 def test_the_search_is_no_part_of_ctranslate2(workdir, tmp_path, capsys):
     flags = ["--workdir", str(workdir.path), "--output", str(tmp_path / "ct2"), "--format", "ctranslate2"]
     assert cli.main(["export", *flags, "--beam-size", "5"]) == 1
-    assert "decoding.beam_size=5 cannot be part of the export" in capsys.readouterr().err
+    assert "Received: decoding.beam_size=5. Leave it out" in capsys.readouterr().err
 
 
 @pytest.mark.slow

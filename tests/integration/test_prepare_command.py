@@ -54,7 +54,7 @@ def test_other_flags_are_rejected_with_what_differs(files, capsys):
 
 def test_a_tsv_and_a_source_at_once_are_rejected(files, capsys):
     assert cli.main(arguments(files, "--test-source", "x")) == 1
-    assert "--test-tsv or --test-source" in capsys.readouterr().err
+    assert "Expected --test-tsv, or --test-source" in capsys.readouterr().err
     assert not (files / "data").exists()
 
 

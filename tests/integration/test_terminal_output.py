@@ -31,7 +31,7 @@ def test_no_start_up_messages_in_a_checkout(workdir):
     assert len(results) == 1
     assert [line.decode().partition(" in ")[0].partition(",")[0] for line in messages] == [
         f"Loading the weights of {workdir}/checkpoints/step-00000007.",
-        "translating: 1 lines",
+        "translating: 1 line",
     ]
 
 

@@ -26,7 +26,7 @@ def test_interrupted_it_says_how_to_go_on(folder, monkeypatch, capsys):
     assert walk(folder, 20) == 130
     told = capsys.readouterr().err
     assert "[3/8] Average" in told and "[4/8]" not in told
-    assert f"when you run it again: tf-transformer demo --output {folder}" in told
+    assert f"To resume from here, run again: tf-transformer demo --output {folder}" in told
 
 
 def test_then_it_goes_on_to_the_end(folder, capsys):

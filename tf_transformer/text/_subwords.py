@@ -14,7 +14,7 @@ from tf_transformer.text._model_file import MAX_BYTES, TokenizerError, check_mod
 
 @dataclasses.dataclass(frozen=True)
 class IdMap:
-    """What each SentencePiece id is called in the Transformer, and the Transformer's special ids.
+    """Table from SentencePiece ids to the model's ids, with the model's special ids.
 
     Args:
         ids: the model id of SentencePiece id 0, 1, 2 … Pieces that the Transformer lacks have `unk_id`.
@@ -61,7 +61,7 @@ class IdMap:
 
     @classmethod
     def from_file(cls, path: str | pathlib.Path) -> "IdMap":
-        """Reads what `to_json` wrote; anything else is a TokenizerError that names the file."""
+        """Read a file in the form of `to_json`; TokenizerError names a file that is not."""
         path = pathlib.Path(path)
         try:
             if path.stat().st_size > MAX_BYTES:
@@ -145,7 +145,7 @@ class Subwords:
         return to_valid_text(self._processor.decode(pieces)).strip(_SPACE)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each id as the piece of text it stands for, control symbols too: to look at, not to join."""
+        """The piece of each id, control symbols included: for display, not to be joined."""
         special = {self.eos_id: "</s>", self.pad_id: "<pad>", self.bos_id: "<s>"}
         return [special.get(int(i)) or self._processor.id_to_piece(self._piece_of(int(i))) for i in ids]
 

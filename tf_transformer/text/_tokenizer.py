@@ -1,4 +1,4 @@
-"""The tokenizer: text to ids and back, the same ids in Python and inside a TensorFlow graph; and its files."""
+"""Tokenizer: text to ids and back, with the same ids in Python and in a TensorFlow graph, and its files."""
 
 import dataclasses
 import os
@@ -18,7 +18,7 @@ SHARED, SOURCE, TARGET = "tokenizer", "source", "target"
 
 
 class Tokenizer(tf.Module):
-    """A SentencePiece model with two faces: `encode`/`decode` in Python, `tokenize`/`detokenize` in the graph.
+    """SentencePiece tokenizer: `encode`/`decode` in Python, `tokenize`/`detokenize` in the graph.
 
     Both give the same ids for every string. Bytes that are not UTF-8 count as U+FFFD; literal control symbols
     (`</s>`, `<pad>`) are text. A SavedModel whose root holds a Tokenizer carries the model inside: it reads no
@@ -34,7 +34,7 @@ class Tokenizer(tf.Module):
         tokenizer.decode(tokenizer.encode("Hello world."))     # "Hello world."
         tokenizer.tokenize(tf.constant(["Hello world.", ""]))  # RaggedTensor, each row ends in EOS
 
-    Rows end in EOS unless the table of ids says otherwise: `add_eos`.
+    Rows end in EOS unless `add_eos` of the table of ids is False.
     """
 
     def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model"):
@@ -66,7 +66,7 @@ class Tokenizer(tf.Module):
 
     @property
     def subwords(self) -> Subwords:
-        """The face in Python alone, which can be sent to other processes."""
+        """The tokenizer in Python only, which can be sent to other processes."""
         return self._subwords
 
     def encode(self, text: str | bytes) -> list[int]:
@@ -81,7 +81,7 @@ class Tokenizer(tf.Module):
         return self._subwords.decode(ids)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each id as the piece of text it stands for."""
+        """The piece of each id."""
         return self._subwords.pieces(ids)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
@@ -104,7 +104,7 @@ class Tokenizer(tf.Module):
         return tf.strings.strip(_valid_utf8(text))
 
     def piece_strings(self, ids: tf.Tensor) -> tf.Tensor:
-        """The piece each id stands for, to look at: ids of any shape, within the vocabulary, to strings."""
+        """The piece of each id, for display: ids of any shape, within the vocabulary, to strings."""
         return self._op.id_to_string(self._to_pieces(ids))
 
     def _to_pieces(self, ids: tf.Tensor) -> tf.Tensor:
@@ -162,12 +162,12 @@ class TokenizerPair:
 
     @property
     def sha256(self) -> dict[str, str]:
-        """The hash of each side: what tells whether two models speak the same ids."""
+        """The hash per side, equal for tokenizers with the same ids."""
         return {SOURCE: self.source.sha256, TARGET: self.target.sha256}
 
 
 def save_tokenizers(tokenizers: TokenizerPair, directory: str | os.PathLike) -> list[pathlib.Path]:
-    """Writes the files of `tokenizers` into `directory` and returns their paths."""
+    """Write the files of `tokenizers` into `directory` and return their paths."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     if tokenizers.shared:

@@ -81,7 +81,7 @@ class Subsample:
             self._texts[place] = text
 
     def texts(self) -> list[bytes]:
-        """The sample, shuffled and cut at `max_bytes`."""
+        """The sample, shuffled and limited to `max_bytes`."""
         self._random.shuffle(self._texts)
         total = 0
         for count, text in enumerate(self._texts):

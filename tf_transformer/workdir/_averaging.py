@@ -17,7 +17,7 @@ def average_last(workdir: Workdir, last: int | None = None) -> pathlib.Path:
 
     Args:
         workdir: the run's.
-        last: how many; None: what the run's configuration says. Fewer are taken where fewer are there.
+        last: number of checkpoints; None: that of the run's configuration. Fewer are averaged if fewer exist.
     """
     last = workdir.config.training.average_last if last is None else last
     if last < 1:
@@ -26,7 +26,7 @@ def average_last(workdir: Workdir, last: int | None = None) -> pathlib.Path:
     if not paths:
         raise CheckpointError(f"There are no checkpoints to average in {workdir.path}. Train first.")
     if len(paths) < last:
-        logger.warning("%d checkpoints were asked for, %d are there: averaging those.", last, len(paths))
+        logger.warning("Expected %d checkpoints. Received: %d. Averaging those.", last, len(paths))
     return average_checkpoints(paths[-last:], workdir.checkpoints / checkpoints.AVERAGE)
 
 
@@ -36,7 +36,7 @@ def _trained(paths: list[pathlib.Path]) -> list[pathlib.Path]:
 
 
 def average_checkpoints(paths: list[pathlib.Path], output: pathlib.Path) -> pathlib.Path:
-    """Writes the mean of the models in `paths`, each weighing the same.
+    """Write the mean of the models in `paths`, with equal weights.
 
     Rejected: a damaged checkpoint, one of another model or run, one with a weight that is not finite.
     """

@@ -23,12 +23,12 @@ def model_tensors(model) -> dict[str, np.ndarray]:
 
 
 def assign_model(model, tensors: dict[str, np.ndarray], source: str) -> None:
-    """Gives a model the weights that `model_tensors` would give back; otherwise as `assign_tensors`."""
+    """Assign weights in the form of `model_tensors` to a model; otherwise as `assign_tensors`."""
     assign_tensors(named_variables(model), _transposed(model, tensors), source)
 
 
 def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str) -> None:
-    """Assigns arrays to variables of the same names and shapes; CheckpointError names what does not fit.
+    """Assign arrays to variables of the same names and shapes; CheckpointError names what does not fit.
 
     Args:
         variables: by name.

@@ -1,4 +1,4 @@
-"""A work directory: one run's configuration, tokenizers, checkpoints, logs and scores."""
+"""Work directory: configuration, tokenizers, checkpoints, logs and scores of a run."""
 
 import contextlib
 import functools
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Workdir:
-    """What `train` leaves and every command after it takes.
+    """Work directory of a run, written by `train` or `import` and read by all later commands.
 
         config.json            the whole configuration, with the versions of the packages and the devices
         tokenizer.model        or source.model and target.model
@@ -45,7 +45,7 @@ class Workdir:
     def create(
         cls, path: str | os.PathLike, config: Config, tokenizers, dataset_info: dict, devices: dict | None = None
     ) -> "Workdir":
-        """Writes a new work directory without checkpoints. config.json comes last: with it the rest is there."""
+        """Write a new work directory without checkpoints. config.json is written last and marks it as complete."""
         from tf_transformer.text import save_tokenizers
 
         path = pathlib.Path(path)
@@ -150,7 +150,7 @@ class Workdir:
         return self._latest()
 
     def _warn_if_stale(self, average: pathlib.Path, step: int) -> None:
-        """Says so where training went on after the average was taken."""
+        """Warn if there are newer checkpoints than the average."""
         numbered = [path.name for path in checkpoints.list_checkpoints(self.checkpoints)]
         if numbered and step < int(numbered[-1].removeprefix("step-")):
             logger.warning(
@@ -172,17 +172,17 @@ class Workdir:
 
 
 def write_config(path: str | os.PathLike, config: Config, devices: dict | None = None) -> None:
-    """Writes config.json of a work directory: the configuration, the versions it is run with, and on what.
+    """Write config.json of a work directory: the configuration, the versions of packages, and the devices.
 
     Args:
-        devices: what `strategies.devices_of` says; None where nothing is trained.
+        devices: from `devices_of`; None if nothing is trained.
     """
     environment = {"versions": package_versions()} | ({} if devices is None else {"devices": devices})
     _files.write_json(pathlib.Path(path) / CONFIG, config.to_dict() | environment)
 
 
 def write_dataset_info(path: str | os.PathLike, info: dict) -> None:
-    """Writes dataset.json of a work directory."""
+    """Write dataset.json of a work directory."""
     _files.write_json(pathlib.Path(path) / DATASET, info)
 
 
@@ -193,5 +193,5 @@ def remove_leftovers(path: str | os.PathLike) -> None:
 
 
 def package_versions() -> dict[str, str]:
-    """The versions that a run's numbers depend on."""
+    """The versions of packages that results depend on."""
     return versions_of("tensorflow", "keras", "numpy", "tensorflow-text", "sentencepiece", "sacrebleu")

@@ -1,11 +1,11 @@
-"""A checkpoint on disk: a directory that is either whole and verified, or not there.
+"""Checkpoints on disk: directories that are complete and verified, or absent.
 
     step-00000100/
         model.safetensors      the weights, by variable path
         training.safetensors   optimizer and other state of the run; absent where only the model is kept
-        checkpoint.json        step, what the run needs to go on, size and SHA-256 of both files
+        checkpoint.json        step, state needed to resume, size and SHA-256 of both files
 
-It is written beside its place, flushed to the disk and renamed, so a kill at any moment leaves the old or the new.
+It is written atomically: a kill at any moment leaves the old or the new one.
 """
 
 import hashlib
@@ -49,11 +49,11 @@ def save_checkpoint(
     step: int,
     **info,
 ) -> pathlib.Path:
-    """Writes a checkpoint to the directory `path`, in place of what may be there.
+    """Write a checkpoint to the directory `path`, replacing an existing one.
 
     Args:
         model: weights by name.
-        training: further arrays by name, needed only to go on training.
+        training: further arrays by name, needed only to resume training.
         step: updates done.
         **info: JSON-able facts to keep, such as the data's position and the metrics.
     """
@@ -71,7 +71,7 @@ def save_checkpoint(
 
 
 def verify_checkpoint(path: str | os.PathLike) -> dict:
-    """What checkpoint.json says, once sizes and checksums of all files are found to be right; else CheckpointError."""
+    """checkpoint.json, after a check of the sizes and checksums of all files; CheckpointError if one differs."""
     path = pathlib.Path(path)
     info = read_info(path)
     for name, expected in info["files"].items():
@@ -130,7 +130,7 @@ def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
 
 
 def is_resumable(path: pathlib.Path) -> bool:
-    """Whether a checkpoint holds, or in the case of a damaged one held, more than the model."""
+    """Whether a checkpoint has, or if damaged had, the state needed to resume training."""
     try:
         return (path / TRAINING).exists() or TRAINING in read_info(path)["files"]
     except CheckpointError:
@@ -163,13 +163,13 @@ def latest_intact(directory: str | os.PathLike, resumable: bool = False) -> path
 
 
 def prune_checkpoints(directory: str | os.PathLike, keep: int) -> None:
-    """Removes all numbered checkpoints but the last `keep`."""
+    """Remove all numbered checkpoints but the last `keep`."""
     for path in list_checkpoints(directory)[:-keep]:
         _files.remove_directory(path)
 
 
 def set_aside_after(directory: str | os.PathLike, step: int) -> None:
-    """Renames the numbered checkpoints of later steps to `step-00000100.aside`, which nothing reads or removes.
+    """Rename the numbered checkpoints of later steps to `step-00000100.aside`, which nothing reads or removes.
 
     A run that resumes from an earlier step comes to theirs again. Until then they would pass for its newest: kept,
     while good ones are removed for them.
@@ -179,7 +179,7 @@ def set_aside_after(directory: str | os.PathLike, step: int) -> None:
             aside = path.with_name(f"{path.name}.aside")
             shutil.rmtree(aside, ignore_errors=True)
             path.rename(aside)
-            logger.warning("%s is not gone on from: set aside as %s, which may be removed.", path, aside.name)
+            logger.warning("%s is not resumed from: it is kept as %s, which may be removed.", path, aside.name)
 
 
 def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:

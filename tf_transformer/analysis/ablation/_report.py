@@ -24,7 +24,7 @@ class RowResult:
         ended: why it ended there: "finished" or "early stopping".
         split: it was scored on.
         parameters: weights of the model as it was trained.
-        perplexity: a token of the references.
+        perplexity: per token of the references.
         sacrebleu, chrf, compound_split_bleu: corpus scores; the last is the measure of the paper.
         signature: sacreBLEU's.
         sentences: of the set it was scored on.
@@ -114,7 +114,7 @@ def as_json(setting: Setting, results: Sequence[RowResult]) -> dict:
 
 def _facts(setting: Setting, results: Sequence[RowResult]) -> list[str]:
     options = setting.options
-    steps = "each preset's own steps" if options.steps is None else f"{options.steps:,} steps a row"
+    steps = "each preset's own steps" if options.steps is None else f"{options.steps:,} steps per row"
     sizes = f"widths times {options.scale:g}, layers times {options.depth_scale:g}"
     packages = ", ".join(f"{name} {version}" for name, version in setting.versions.items())
     facts = [

@@ -54,7 +54,7 @@ _ROWS_OF_ONE_CHANGE = {config.preset for config in TABLE_3} - {"base", "big"}
 
 @dataclasses.dataclass(frozen=True)
 class AblationOptions:
-    """What all rows of one table have in common.
+    """Options shared by all rows of a table.
 
     Args:
         steps: of training, the same for every row; None: each preset's own.
@@ -72,7 +72,7 @@ class AblationOptions:
 def row_configs(rows: Sequence[str], options: AblationOptions) -> dict[str, Config]:
     """The configuration of each row by its name; rows that scaling makes the same model are rejected."""
     if not rows:
-        raise ConfigError("An ablation needs at least one row, such as base or A1.")
+        raise ConfigError("Expected at least one row, such as base or A1. Received: none.")
     configs = {name: _row_config(name, options) for name in dict.fromkeys(rows)}
     seen: dict[tuple, str] = {}
     for name, config in configs.items():
@@ -111,11 +111,13 @@ def scale_model(model: ModelConfig, scale: float, depth_scale: float = 1.0) -> M
 
 
 def _check_settings(preset: Config, settings: Sequence[str]) -> None:
-    """Rejects a setting of the very field that a row of the table is about."""
+    """Reject a setting of the field that a row of the table varies."""
     if preset.preset not in _ROWS_OF_ONE_CHANGE:
         return
     for setting in settings:
         section, _, field = setting.partition("=")[0].strip().partition(".")
         own, base = getattr(preset, section, None), getattr(BASE, section, None)
         if own is not None and getattr(own, field, None) != getattr(base, field, None):
-            raise ConfigError(f"Row {preset.preset} is about {section}.{field}; it cannot be set for all rows.")
+            raise ConfigError(
+                f"Expected no setting of {section}.{field}, which row {preset.preset} varies. Leave it out."
+            )

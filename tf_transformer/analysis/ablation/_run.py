@@ -45,7 +45,7 @@ def score_row(
 
 
 def step_seconds(workdir: Workdir) -> float:
-    """How long the steps of a run took, by its log: over all its starts, and after a kill too."""
+    """Seconds spent in the training steps of a run, over all its sessions, from its log."""
     events = [event for event in read_log(workdir.logs) if event["event"] == "train"]
     return sum(event["tokens"] / event["tokens_per_second"] for event in events if event["tokens_per_second"])
 
@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 class Ablation:
     """Rows of the paper's Table 3, or any presets, on one's own data. Every row has a work directory under `workdir`.
 
-    A finished row is kept and a row that was interrupted goes on, so the same call again costs nothing or the rest.
+    Called again, it keeps finished rows and resumes an interrupted one.
 
     Args:
         data: a prepared directory.
@@ -66,7 +66,7 @@ class Ablation:
         rows: names of presets, in the order they are trained in.
         options: what all rows have in common.
         split: that rows are scored on; the paper's is the validation set.
-        command: that the table says it was made with.
+        command: recorded in the table.
         train: trains one row: (data, workdir, config) to a `TrainingResult`.
     """
 

@@ -121,7 +121,7 @@ class _Grid:
         return axis
 
     def label(self, axis, row: int, column: int) -> None:
-        """Writes the tokens that the panels of a row or a column share."""
+        """Write the tokens that the panels of a row or a column share."""
         axis.tick_params(length=0, pad=2)
         if column == 0:
             axis.set_yticks(range(len(self._queries)), self._queries, **self._text)
@@ -129,7 +129,7 @@ class _Grid:
             axis.set_xticks(range(len(self._keys)), self._keys, rotation=90, **self._text)
 
     def finish(self, image, title: str) -> None:
-        """Adds the scale of colours and the title."""
+        """Add the colour bar and the title."""
         bar = self.figure.colorbar(image, cax=self._axes(*self._bar), label="weight")
         bar.ax.tick_params(labelsize=SMALL - 1)
         bar.ax.yaxis.label.set_size(SMALL)

@@ -51,12 +51,12 @@ class AttentionMaps:
         return self.target if kind == "decoder" else self.source
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes arrays and tokens as one .npz file."""
+        """Write arrays and tokens to one .npz file."""
         np.savez_compressed(path, **{field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "AttentionMaps":
-        """Reads what `save` wrote."""
+        """Load a file that `save` wrote."""
         with np.load(path) as saved:
             tokens = {name: saved[name].tolist() for name in ("source", "target", "predicted")}
             return cls(**tokens, **{kind: saved[kind] for kind in KINDS})
@@ -118,7 +118,7 @@ def maps_of_workdir(
 
 
 def _at_most(limit: int, tokenizer, text: str, side: str) -> list[int]:
-    """The ids of a text as a translator reads it: cut where it is too long, and one of padding where it is empty."""
+    """The ids of a text as a translator reads it: truncated if too long, one PAD if empty."""
     ids = list(tokenizer.encode(text))
     if len(ids) > limit:
         logger.warning("The %s has %d tokens; the maps are of the %d that the model reads.", side, len(ids), limit)

@@ -112,11 +112,11 @@ def write_maps(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
 ) -> list[pathlib.Path]:
-    """Writes the page, the arrays and the pictures, PNG and SVG, and returns their paths.
+    """Write the page, the arrays and the figures, PNG and SVG, and return their paths.
 
     Args:
         maps: of one sentence pair.
-        directory: is made.
+        directory: is created.
         layers, heads: which the pictures show, counted from 0; None: all. The pictures of lines show the last of them.
     """
     wanted = chosen("layer", layers, max(len(maps.encoder), len(maps.decoder)))
@@ -136,7 +136,7 @@ def write_maps(
 
 
 def write_summary(heads: Sequence[HeadSummary], directory: str | os.PathLike) -> list[pathlib.Path]:
-    """Writes the summary as CSV and as a picture and returns the paths."""
+    """Write the summary as CSV and as a figure, and return the paths."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     table = directory / "heads.csv"
@@ -145,19 +145,19 @@ def write_summary(heads: Sequence[HeadSummary], directory: str | os.PathLike) ->
 
 
 def write_figure(figure: Figure, stem: str | os.PathLike) -> list[pathlib.Path]:
-    """Writes a figure as `stem`.png and `stem`.svg; tells once of characters that the font lacks."""
+    """Write a figure as `stem`.png and `stem`.svg, with one warning about characters that the font lacks."""
     stem = pathlib.Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for path in paths:
             with atomic_write(path) as stream:
                 figure.savefig(stream, dpi=DOTS_PER_INCH, format=path.suffix[1:])
-    lacking = [each for each in told if re.match(r"Glyph \d+ .*missing", str(each.message))]
+    lacking = [each for each in caught if re.match(r"Glyph \d+ .*missing", str(each.message))]
     if lacking:
-        logger.warning("%s: matplotlib's font lacks some characters, boxes stand for them.", paths[0])
-    for each in told:
+        logger.warning("%s: matplotlib's font lacks some characters; they appear as boxes.", paths[0])
+    for each in caught:
         if each not in lacking:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return paths

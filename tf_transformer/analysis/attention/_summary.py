@@ -17,7 +17,7 @@ BATCH_WEIGHTS = 4_000_000
 
 @dataclasses.dataclass(frozen=True)
 class HeadSummary:
-    """One head's habits, as means over all queries of a corpus.
+    """Statistics of one head, as means over all queries of a corpus.
 
     Positions are counted from the start of each sequence. In the cross-attention a query is the word being written
     and a key a word of the source, so "same" is the source word at the same place.
@@ -96,7 +96,7 @@ class _Totals:
         self._counts = {name: 0 for name in MEASURES}
 
     def add(self, weights: np.ndarray, causal: bool) -> None:
-        """Adds one sequence's weights (layers, H, queries, keys), without padding."""
+        """Add the weights (layers, H, queries, keys) of one sequence, without padding."""
         queries, keys = weights.shape[2:]
         place = np.arange(keys)[None, :] - np.arange(queries)[:, None]  # 0 on the diagonal
         allowed = (np.arange(queries) + 1).clip(max=keys) if causal else np.full(queries, keys)
@@ -150,7 +150,7 @@ _COLUMNS = ("kind", "layer", "head", *MEASURES, "role")
 
 
 def summary_text(summaries: Sequence[HeadSummary]) -> str:
-    """An aligned table, a line a head: entropy in bits, distance in tokens, the rest as percentages."""
+    """An aligned table, one line per head: entropy in bits, distance in tokens, the rest as percentages."""
     rows = [_COLUMNS, *(tuple(_shown(column, getattr(head, column)) for column in _COLUMNS) for head in summaries)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     left = {0, len(_COLUMNS) - 1}
@@ -179,7 +179,7 @@ def summary_csv(summaries: Sequence[HeadSummary]) -> str:
 
 
 def summary_rows(summaries: Sequence[HeadSummary]) -> list[dict]:
-    """A dictionary a head, for JSON; numbers rounded to what a corpus of a few hundred sentences can tell."""
+    """One dictionary per head, for JSON, with rounded numbers."""
     return [
         {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
         for row in map(dataclasses.asdict, summaries)

@@ -48,7 +48,7 @@ def test_the_table_says_what_it_is():
     text = markdown(SETTING, RESULTS)
     assert text.startswith("# The rows of Table 3, scaled down\n")
     for fact in (
-        "phrasebook en-de, 7,919 pairs", "validation (101 sentences)", "70 steps a row", "widths times 0.25",
+        "phrasebook en-de, 7,919 pairs", "validation (101 sentences)", "70 steps per row", "widths times 0.25",
         "`training.batch_tokens=1024`", "nrefs:1|case:mixed|tok:13a", "2 cores", "`tf-transformer ablate --data d`",
     ):  # fmt: skip
         assert fact in text

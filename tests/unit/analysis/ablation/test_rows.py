@@ -56,7 +56,7 @@ def test_settings_hold_for_every_row():
 
 
 def test_a_setting_of_what_a_row_is_about_is_rejected():
-    with pytest.raises(ConfigError, match=r"Row C-N4 is about model\.num_layers"):
+    with pytest.raises(ConfigError, match=r"no setting of model\.num_layers, which row C-N4 varies"):
         row_configs(["base", "C-N4"], AblationOptions(settings=("model.num_layers=3",)))
 
 
