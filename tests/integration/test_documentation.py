@@ -13,6 +13,7 @@ import urllib.request
 
 import pytest
 
+from tf_transformer._version import __version__
 from tf_transformer.export.serving._server import server_in_thread
 from tf_transformer.pipelines import cli
 from tf_transformer.presets import get_preset
@@ -112,6 +113,13 @@ def test_modules_in_the_contributors_table_exist():
     assert len(modules) > 25
     for module in modules:
         assert (ROOT / module).exists(), f"CONTRIBUTING.md: {module}"
+
+
+def test_the_changelog_has_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## (\S+) \((?:unreleased|\d{4}-\d\d-\d\d)\)$", text, re.MULTILINE)
+    assert versions[0] == __version__ and versions == sorted(versions, reverse=True)
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= {"Added", "Changed", "Fixed", "Removed"}
 
 
 def section(title):
