@@ -76,7 +76,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         type=float,
         default=60.0,
-        help="how long a request may take to arrive (default: %(default)s)",
+        help="how long a client may take to send a request or to read its answer (default: %(default)s)",
     )
     parser.add_argument(
         "--poll-seconds",

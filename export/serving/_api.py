@@ -17,7 +17,7 @@ from tf_transformer.export.serving import _libretranslate as libretranslate
 from tf_transformer.export.serving import _metrics as metrics
 from tf_transformer.export.serving._batching import Batcher
 from tf_transformer.export.serving._errors import BadRequest, UnknownModel
-from tf_transformer.export.serving._http import BodyReader, json_response
+from tf_transformer.export.serving._http import BodyReader, json_response, written_within
 from tf_transformer.export.serving._json import inflate
 from tf_transformer.export.serving._models import ModelVersions
 from tf_transformer.export.serving._responses import error_body, metadata_body, predict_body, status_body
@@ -192,7 +192,8 @@ class Api:
         part = await loop.run_in_executor(self._parsers, next, parts, None)
         await response.prepare(request)
         while part is not None:
-            await response.write(part)
+            async with written_within(request, self._bodies.seconds):
+                await response.write(part)
             part = await loop.run_in_executor(self._parsers, next, parts, None)
         await response.write_eof()
         return response

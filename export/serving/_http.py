@@ -122,12 +122,20 @@ def _with_host(data: bytes) -> bytes:
 class HttpServer(web.Server):
     """Answers requests with `handler`, on at most `max_connections` connections.
 
-    When there are more, the one that has been idle for longest is closed; if none is idle, the new one is rejected.
+    When there are more, the one that has been idle for longest is closed; if none is idle, the new one is rejected. A
+    client that does not read an answer (or a part of a large one) within `write_seconds` is disconnected.
     """
 
-    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], max_connections: int, **kw):
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        max_connections: int,
+        write_seconds: float = 60.0,
+        **kw,
+    ):
         super().__init__(self._handle, handler_cancellation=True, auto_decompress=False, **kw)
         self.max_connections = max_connections
+        self.write_seconds = write_seconds
         self._handler = handler
         self._open: dict[Connection, asyncio.Transport] = {}
 
@@ -162,11 +170,24 @@ class HttpServer(web.Server):
         try:
             response = await self._handler(request)
             # Here and not after the handler: a connection that is still being written to is not idle.
-            await response.prepare(request)
-            await response.write_eof()
+            async with written_within(request, self.write_seconds):
+                await response.prepare(request)
+                await response.write_eof()
             return response
         finally:
             connection.end()
+
+
+@contextlib.asynccontextmanager
+async def written_within(request: web.BaseRequest, seconds: float):
+    """Drops the connection of a client that does not read its answer in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionError("the client does not read its answer") from None
 
 
 async def listen(server: HttpServer, host: str, port: int) -> asyncio.Server:

@@ -121,8 +121,8 @@ def _pairs(models: dict[str, ModelVersions]) -> dict[tuple[str, str], ModelVersi
     for name, versions in models.items():
         if not versions.available:
             continue
-        known = versions.get().card.get("languages") or {}
-        source, target = known.get("source"), known.get("target")
+        known = versions.get().card.get("languages")
+        source, target = (known.get(side) for side in ("source", "target")) if isinstance(known, dict) else (None, None)
         if not (source and target) and (match := _PAIR.fullmatch(name)):
             source, target = match.groups()
         if source and target:

@@ -86,7 +86,7 @@ class ServedModel:
         """The signature of that name."""
         if name not in self.signatures:
             known = ", ".join(sorted(self.signatures))
-            raise BadRequest(f'Serving signature name: "{name}" not found in signature def; there are: {known}')
+            raise BadRequest(f'Serving signature name: "{name[:100]}" not found in signature def; there are: {known}')
         return self.signatures[name]
 
     def _read_signature_defs(self):

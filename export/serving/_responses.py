@@ -33,7 +33,7 @@ def predict_body(outputs: dict[str, np.ndarray], as_rows: bool) -> Iterator[byte
 def _row_parts(outputs: dict[str, np.ndarray]) -> Iterator[bytes]:
     sizes = {name: array.shape[0] if array.ndim else None for name, array in outputs.items()}
     if None in sizes.values() or len(set(sizes.values())) != 1:
-        raise BadRequest(f"the outputs have the batch sizes {sizes}, which rows cannot hold: ask with 'inputs' instead")
+        raise BadRequest(f"expected outputs of one batch size. Received: {sizes}. Send 'inputs' instead of 'instances'")
     return _wrapped(b'{"predictions": [', _slices(outputs), b"]}")
 
 

@@ -42,11 +42,11 @@ def parse_predict(body: bytes, input_specs_of, max_rows: int = MAX_ROWS) -> Pred
     document = parse_object(body, VALUES_PER_ROW * max_rows)
     name = document.get("signature_name", DEFAULT_SIGNATURE)
     if not isinstance(name, str):
-        raise BadRequest(f"'signature_name' has to be a string, but is {shown(name)}")
+        raise BadRequest(f"expected a string as 'signature_name'. Received: {shown(name)}")
     specs = input_specs_of(name or DEFAULT_SIGNATURE)
     if ("instances" in document) == ("inputs" in document):
         found = "both" if "inputs" in document else "neither"
-        raise BadRequest(f"expected one of the keys 'instances' and 'inputs' in the request, but found {found}")
+        raise BadRequest(f"expected one of the keys 'instances' and 'inputs'. Received: {found}")
     as_rows = "instances" in document
     if as_rows:
         _check_rows("instances", document["instances"], max_rows)
@@ -67,24 +67,22 @@ def _check_rows(name: str, value, max_rows: int) -> None:
 def _rows(instances, specs) -> dict:
     """Values by input name from the row form: a list of values, or a list of objects with every input each."""
     if not isinstance(instances, list):
-        raise BadRequest(f"'instances' has to be a list, but is {shown(instances)}")
+        raise BadRequest(f"expected a list as 'instances'. Received: {shown(instances)}")
     named = [isinstance(row, dict) and not _is_base64(row) for row in instances]
     if not instances:
         return {name: [] for name in specs}
     if not named[0]:
         if len(specs) > 1:
-            raise BadRequest(f"'instances' is a plain list, but the inputs {_names(specs)} need a list of objects")
+            raise BadRequest(f"expected a list of objects with {_names(specs)} as 'instances'. Received: a plain list")
         if any(named):
-            raise BadRequest(
-                f"expected a value at item {named.index(True)} of 'instances' as at item 0, but found an object"
-            )
+            raise BadRequest(f"expected a value at item {named.index(True)} of 'instances'. Received: an object")
         return {next(iter(specs)): instances}
     for number, row in enumerate(instances):
         if not named[number]:
-            raise BadRequest(f"expected an object at item {number} of 'instances' as at item 0, but found {shown(row)}")
+            raise BadRequest(f"expected an object at item {number} of 'instances'. Received: {shown(row)}")
         if row.keys() != specs.keys():
             raise BadRequest(
-                f"item {number} of 'instances' has the keys {_names(row)}, but they must be {_names(specs)}"
+                f"expected the keys {_names(specs)} at item {number} of 'instances'. Received: {_names(row)}"
             )
     return {name: [row[name] for row in instances] for name in specs}
 
@@ -93,13 +91,13 @@ def _columns(inputs, specs) -> dict:
     """Values by input name from the columnar form: one input's value, or an object with every input."""
     if not isinstance(inputs, dict) or _is_base64(inputs):
         if len(specs) > 1:
-            raise BadRequest(f"'inputs' is a plain value, but the inputs {_names(specs)} need an object")
+            raise BadRequest(f"expected an object with {_names(specs)} as 'inputs'. Received: a plain value")
         return {next(iter(specs)): inputs}
     missing, extra = sorted(specs.keys() - inputs.keys()), sorted(inputs.keys() - specs.keys())
     if missing:
-        raise BadRequest(f"Missing named input: {_names(missing)} in 'inputs'; it has {_names(inputs)}")
+        raise BadRequest(f"Missing named input: {_names(missing)} in 'inputs'. Received: {_names(inputs)}")
     if extra:
-        raise BadRequest(f"unknown input {_names(extra)} in 'inputs': the signature has {_names(specs)}")
+        raise BadRequest(f"expected only {_names(specs)} in 'inputs'. Received: {_names(extra)} too")
     return inputs
 
 
@@ -107,11 +105,11 @@ def _tensor(name: str, value, spec) -> np.ndarray:
     """The array of nested lists, checked against the signature's type and shape."""
     shape = _shape(value)
     if not spec.shape.is_compatible_with(shape):
-        if 0 in shape and spec.shape.rank is not None:  # an empty list does not tell the sizes behind its own
+        if 0 in shape and spec.shape.rank is not None:  # the sizes of further dimensions are unknown
             shape = [0, *(size or 0 for size in spec.shape.as_list()[1:])]
         else:
             expected = [-1 if size is None else size for size in spec.shape.as_list()]
-            raise BadRequest(f"input {name!r} has to have the shape {expected}, but came with {shape}")
+            raise BadRequest(f"expected shape {expected} for input {name!r}. Received: shape {shape}")
     leaves: list = []
     try:
         _collect(value, shape, 0, spec.dtype, leaves)
@@ -139,9 +137,7 @@ def _collect(value, shape, level: int, dtype, leaves: list) -> None:
         return
     if not isinstance(value, list) or len(value) != shape[level]:
         found = f"a list of {len(value)}" if isinstance(value, list) else shown(value)
-        raise BadRequest(
-            f"expected a list of {shape[level]} at level {level}, but found {found}: rows must be of one shape"
-        )
+        raise BadRequest(f"expected a list of {shape[level]} at level {level}, as in the first row. Received: {found}")
     for each in value:
         _collect(each, shape, level + 1, dtype, leaves)
 
@@ -177,4 +173,6 @@ def _decode_base64(text: str) -> bytes:
 
 
 def _names(names) -> str:
-    return ", ".join(repr(name) for name in sorted(names))
+    """Names as they appear in an error message, truncated."""
+    found = sorted(names)
+    return ", ".join(repr(name[:50]) for name in found[:10]) + (", …" if len(found) > 10 else "")

@@ -45,7 +45,7 @@ class ServerOptions:
         max_buffered_bytes: Bytes of all bodies that wait to be parsed; further requests are rejected with 503.
         max_request_rows: Rows in the largest request.
         max_connections: Open connections; fewer if the limit of open files leaves room for fewer.
-        request_seconds: How long the body of a request may take to arrive.
+        request_seconds: How long a client may take to send a body, or to read an answer or a part of a large one.
         keepalive_seconds: How long an idle connection is kept.
         poll_seconds: How often the directories are listed for new versions.
         shutdown_seconds: How long requests in progress may take to finish when the server stops.
@@ -128,6 +128,7 @@ class ModelServer:
         return HttpServer(
             api.answer,
             connections,
+            options.request_seconds,
             keepalive_timeout=options.keepalive_seconds,
             access_log=_access_log if options.access_log else None,
             access_log_format=_ACCESS_FORMAT,

@@ -22,8 +22,20 @@ SLOW = b'{"signature_name": "slow", "instances": ["a"]}'
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     base = tmp_path_factory.mktemp("base") / "toy"
-    write_toy(base / "1", mark="1:", turns=100_000)
+    write_toy(base / "1", mark="1:", release=base.parent / "release")
+    (base.parent / "release").touch()
     return base
+
+
+@contextlib.contextmanager
+def slow_held_back(base):
+    """Lets `slow` wait while the block runs, unless the block gives a release earlier."""
+    release = base.parent / "release"
+    release.unlink()
+    try:
+        yield release
+    finally:
+        release.touch()
 
 
 @pytest.fixture(scope="module")
@@ -102,18 +114,25 @@ def test_gzip_bombs(served):
 
 @pytest.mark.parametrize("leave", [socket.socket.close, reset], ids=["closed", "reset"])
 def test_requests_of_disconnected_clients_are_not_computed(base, leave):
-    with running_server(base, batching=_one_at_a_time()) as running:
-        with contextlib.ExitStack() as stack:
-            first = stack.enter_context(connected(running.port))
-            first.sendall(head(len(SLOW)) + SLOW)
+    """The first request occupies the only worker until all others have left."""
+    with running_server(base, batching=_one_at_a_time()) as running, connected(running.port) as first:
+        with slow_held_back(base):
+            first.sendall(head(len(SLOW), "Connection: close") + SLOW)
+            _wait_until(lambda: _in_progress(running) == 1)
             leaving = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(30)]
             for sock in leaving:
                 sock.sendall(head(len(SLOW)) + SLOW)
-            time.sleep(0.2)  # they are waiting for the worker now
+            _wait_until(lambda: _in_progress(running) == 31)
             for sock in leaving:
                 leave(sock)
-            assert running.connect().translate("a") == ["1:A"]
-        assert _calls(running) <= 5  # the first, those that got to the worker meanwhile, and the last
+            _wait_until(lambda: _in_progress(running) == 1)
+        assert response(first)[:2] == (200, {"predictions": ["1:A"]})
+        assert running.connect().translate("a") == ["1:A"]
+        assert _calls(running) == 2
+
+
+def _in_progress(running) -> int:
+    return sum(not connection.idle for connection in list(running.server._http._open))
 
 
 def _one_at_a_time():
@@ -229,16 +248,17 @@ def test_more_idle_connections_than_file_descriptors(base):
 def test_busy_connections_are_kept_and_new_ones_rejected(base):
     with running_server(base, max_connections=4, batching=_one_at_a_time()) as running:
         busy, found = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(4)], []
-        for sock in busy:
-            sock.sendall(head(len(SLOW), "Connection: close") + SLOW)
-        time.sleep(0.1)
-        with connected(running.port) as sock:
-            status, body, _ = response(sock)
-            assert status == 503 and "4 connections in use" in body["error"]
+        with slow_held_back(base):
+            for sock in busy:
+                sock.sendall(head(len(SLOW), "Connection: close") + SLOW)
+            _wait_until(lambda: _in_progress(running) == 4)
+            with connected(running.port) as sock:
+                status, body, _ = response(sock)
+                assert status == 503 and "4 connections in use" in body["error"]
         for sock in busy:
             found.append(response(sock)[:2])
             sock.close()
-        assert found == [(200, {"predictions": ["1:A100000"]})] * 4
+        assert found == [(200, {"predictions": ["1:A"]})] * 4
 
 
 def _wait_until(condition):
@@ -300,3 +320,21 @@ def test_a_running_server_reports_a_version_with_a_symlink_loop(own_base, make):
         make(own_base)
         _wait_until(lambda: _state(connection, 2) == "END")
         assert connection.translate("a") == ["1:A"]
+
+
+def test_a_client_that_does_not_read_is_disconnected(base):
+    body = json.dumps({"signature_name": "attention", "instances": ["x" * 50_000] * 50}).encode()
+    with running_server(base, max_connections=1, request_seconds=0.5) as running, connected(running.port) as sock:
+        sock.sendall(head(len(body)) + body)
+        sock.recv(1)  # the answer has begun: the only connection is in use until it is dropped
+        _wait_until(lambda: _is_answered(running))
+
+
+def _is_answered(running) -> bool:
+    connection = running.connect()
+    try:
+        return connection.predict({"instances": ["a"]}) == (200, {"predictions": ["1:A"]})
+    except OSError:  # rejected, and closed before it was read
+        return False
+    finally:
+        connection.close()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import socket
+import threading
 import zlib
 
 import pytest
@@ -17,7 +18,7 @@ ANSWER = {"predictions": ["3:AB"]}
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     base = tmp_path_factory.mktemp("toy")
-    write_toy(base / "3", mark="3:")
+    write_toy(base / "3", mark="3:", release=base / "release")
     with running_server(base) as running:
         yield running
 
@@ -142,7 +143,10 @@ def test_a_half_closed_client_is_answered(running):
     assert raw(running, head + GOOD, half_close=True) == (200, ANSWER)
     slow = b'{"signature_name": "slow", "instances": ["ab"]}'
     head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(slow)}\r\n\r\n".encode()
-    assert raw(running, head + slow, half_close=True) == (200, {"predictions": ["3:AB20000"]})
+    later = threading.Timer(0.5, (running.server.models["toy"].base / "release").touch)
+    later.start()
+    assert raw(running, head + slow, half_close=True) == (200, ANSWER)
+    later.join()
     head = f"POST {PREDICT} HTTP/1.0\r\nContent-Length: {len(GOOD)}\r\n\r\n".encode()
     assert raw(running, head + GOOD, half_close=True) == (200, ANSWER)
 

@@ -106,10 +106,10 @@ def test_unknown_paths(connection, method, path, status, message):
     ("body", "message"),
     [
         ({"instances": [5]}, "not of expected type: string"),
-        ({"inputs": "rank 0"}, "shape [-1]"),
-        ({"instances": [["rank", "2"]]}, "shape [-1]"),
+        ({"inputs": "rank 0"}, "expected shape [-1]"),
+        ({"instances": [["rank", "2"]]}, "expected shape [-1]"),
         ({"signature_name": "score", "inputs": {"source": ["a"]}}, "Missing named input: 'target'"),
-        ({"inputs": {"text": ["a"], "beam_size": [4]}}, "unknown input 'beam_size'"),
+        ({"inputs": {"text": ["a"], "beam_size": [4]}}, "Received: 'beam_size' too"),
         ({"signature_name": "score", "inputs": {"source": ["a"], "target": []}}, "the same number of rows"),
         ({"signature_name": "nowhere", "instances": ["a"]}, '"nowhere" not found in signature def'),
         pytest.param(b'{"instances": ["a"', "JSON Parse error", id="truncated JSON"),

@@ -48,7 +48,7 @@ def test_bytes_are_base64_by_name_and_text_is_always_valid():
 
 @pytest.mark.parametrize("other", [np.float32(1), np.zeros(3)])
 def test_rows_need_one_batch_size(other):
-    with pytest.raises(BadRequest, match="which rows cannot hold"):
+    with pytest.raises(BadRequest, match="expected outputs of one batch size"):
         predict_body({"a": STRINGS, "b": other}, as_rows=True)
     assert predict_body({"a": STRINGS, "b": other}, as_rows=False)["outputs"]["b"] == other.tolist()
 
