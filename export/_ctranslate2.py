@@ -60,6 +60,11 @@ def write_ctranslate2(
 ) -> pathlib.Path:
     """Write weights by name as the CTranslate2 model directory `output`: see `export_ctranslate2`."""
     output = pathlib.Path(output)
+    if model.decoder_autoregression != "attention":
+        raise ValueError(
+            "CTranslate2 has no SSRU: expected a model with decoder_autoregression='attention'. Received: "
+            f"decoder_autoregression={model.decoder_autoregression!r}. Export a SavedModel instead."
+        )
     _check(tensors, output, quantization)
     spec = _specification(model, tensors, tokenizers, decoding or DecodingConfig())
     spec.optimize(quantization=quantization)

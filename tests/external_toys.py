@@ -3,10 +3,13 @@
 import dataclasses
 import json
 import pathlib
+import re
 
 import numpy as np
 import safetensors.numpy
 import yaml
+from marian_files import INTGEMM8, binary_model, shortlist
+from sentencepiece import sentencepiece_model_pb2
 from toy_workdir import randomize, toy_tokenizers
 
 from tf_transformer.config import ModelConfig
@@ -33,7 +36,13 @@ _HUGGING_FACE |= {"inner": "fc1", "outer": "fc2", "feed_forward_norm": "final_la
 _HUGGING_FACE |= {"kernel": "weight", "gamma": "weight", "beta": "bias"}
 _MARIAN = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
 _MARIAN |= {"query": "q", "key": "k", "value": "v", "output": "o", "inner": "1", "outer": "2"}
-_MARIAN_NORMS = {"self_attention_norm": "self_Wo", "cross_attention_norm": "context_Wo", "feed_forward_norm": "ffn_ffn"}
+_MARIAN |= {"ssru": "rnn", "input": "", "forget": "f"}
+_MARIAN_NORMS = {"ssru_norm": "rnn_ffn"}
+_MARIAN_NORMS |= {
+    "self_attention_norm": "self_Wo",
+    "cross_attention_norm": "context_Wo",
+    "feed_forward_norm": "ffn_ffn",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,23 +85,76 @@ def marian_toy(folder: pathlib.Path, **options) -> ExternalToy:
         **options: of Marian, to change; "_" stands for "-".
     """
     toy = _toy(folder, norm_epsilon=1e-6, positions="t2t")
+    rows = _start_from_zeros(toy)
+    arrays = _marian_arrays(toy.model, rows)
+    np.savez(folder / "model.npz", **arrays, **_marian_yaml(toy.model.config, options))
+    lines = [f"{json.dumps(toy.pieces[i], ensure_ascii=False)}: {row}" for row, i in enumerate(rows)]
+    (folder / "vocab.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "LICENSE").write_text("Attribution 4.0 International\n", encoding="utf-8")
+    return toy
+
+
+def student_toy(folder: pathlib.Path, quantized: bool = False, **options) -> ExternalToy:
+    """A folder of a Firefox student: model.toy.bin with SSRUs, vocab.toy.spm, config.toy.yml, lex.toy.bin.
+
+    Args:
+        quantized: whether matrices are int8 with factors, as in Firefox.
+        **options: of Marian, to change; "_" stands for "-".
+    """
+    toy = _toy(folder, norm_epsilon=1e-6, positions="t2t", activation="relu", decoder_autoregression="ssru")
+    rows = _start_from_zeros(toy)
+    tensors = _marian_arrays(toy.model, rows)
+    if quantized:
+        tensors |= {f"{name}_QuantMultA": np.ones((1, 1), np.float32) for name in tensors if _is_matrix(name)}
+    integers = {name: INTGEMM8 for name in tensors if quantized and _is_matrix(name)}
+    tensors |= _marian_yaml(toy.model.config, {"dec_cell": "ssru", "transformer_decoder_autoreg": "rnn"} | options)
+    (folder / "model.toy.bin").write_bytes(binary_model(tensors, integers))
+    (folder / "vocab.toy.spm").write_bytes(_spm_of_rows((folder / "source.spm").read_bytes(), rows))
+    for side in ("source", "target"):
+        (folder / f"{side}.spm").unlink()
+    names = {"models": ["model.toy.bin"], "vocabs": ["vocab.toy.spm"] * 2, "shortlist": ["lex.toy.bin", False]}
+    (folder / "config.toy.yml").write_text(yaml.safe_dump(names | {"beam-size": 1, "normalize": 1.0}))
+    (folder / "lex.toy.bin").write_bytes(shortlist([[]] * len(rows)))
+    return toy
+
+
+def _is_matrix(name: str) -> bool:
+    return name == "Wemb" or re.fullmatch(r".*_W[a-z0-9]?", name) is not None
+
+
+def _spm_of_rows(model: bytes, rows: list[int]) -> bytes:
+    """The SentencePiece model as Marian trains it: </s> is piece 0, <unk> 1, and there is neither BOS nor PAD."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    pieces = [proto.pieces[row] for row in rows]
+    kept = sentencepiece_model_pb2.ModelProto(trainer_spec=proto.trainer_spec, normalizer_spec=proto.normalizer_spec)
+    kept.pieces.extend(pieces)
+    kept.trainer_spec.eos_id, kept.trainer_spec.unk_id = 0, 1
+    kept.trainer_spec.bos_id = kept.trainer_spec.pad_id = -1
+    return kept.SerializeToString()
+
+
+def _start_from_zeros(toy: ExternalToy) -> list[int]:
+    """Gives the model no PAD and a BOS of zeros, as Marian's have it; the ids of Marian's rows."""
     tensors = model_tensors(toy.model)
     tensors["source_embedding/table"][[PAD, BOS]] = 0.0
     tensors["output_bias"][[PAD, BOS]] = NEVER
     assign_tensors(named_variables(toy.model), tensors, "toy")
-    rows = [EOS, UNKNOWN, *range(4, len(toy.pieces))]
+    return [EOS, UNKNOWN, *range(4, len(toy.pieces))]
+
+
+def _marian_arrays(model: Transformer, rows: list[int]) -> dict[str, np.ndarray]:
+    tensors = model_tensors(model)
     arrays = {"Wemb": tensors["source_embedding/table"][rows]}
     arrays["decoder_ff_logit_out_b"] = tensors["output_bias"][rows][None]
     for name, value in tensors.items():
         if name.startswith(("encoder", "decoder")):
             arrays[_marian_name(name)] = value if name.endswith("kernel") else value[None]
-    text = yaml.safe_dump(_marian_options(toy.model.config) | {k.replace("_", "-"): v for k, v in options.items()})
-    arrays["special:model.yml"] = np.frombuffer(text.encode() + b"\0", np.int8)
-    np.savez(folder / "model.npz", **arrays)
-    lines = [f"{json.dumps(toy.pieces[i], ensure_ascii=False)}: {row}" for row, i in enumerate(rows)]
-    (folder / "vocab.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "LICENSE").write_text("Attribution 4.0 International\n", encoding="utf-8")
-    return toy
+    return arrays
+
+
+def _marian_yaml(config: ModelConfig, options: dict) -> dict[str, np.ndarray]:
+    text = yaml.safe_dump(_marian_options(config) | {name.replace("_", "-"): value for name, value in options.items()})
+    return {"special:model.yml": np.frombuffer(text.encode() + b"\0", np.int8)}
 
 
 def _toy(folder: pathlib.Path, **fields) -> ExternalToy:

@@ -54,6 +54,16 @@ def feed_forward(x, weights, activation="relu"):
     return linear(ACTIVATIONS[activation](linear(x, weights, "inner")), weights, "outer")
 
 
+def ssru(x, weights):
+    """The simpler simple recurrent unit, one position at a time: (T, D) -> (T, D)."""
+    state, outputs = np.zeros(x.shape[-1]), []
+    for row in x:
+        forget = 1.0 / (1.0 + np.exp(-linear(row, weights, "forget")))
+        state = forget * state + (1.0 - forget) * linear(row, weights, "input")
+        outputs.append(np.maximum(state, 0.0))
+    return np.stack(outputs)
+
+
 def layer_norm(x, weights, epsilon=1e-6):
     centred = x - x.mean(axis=-1, keepdims=True)
     deviation = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon)
@@ -106,7 +116,13 @@ def decoder_layer(x, memory, weights, config, memory_mask=None):
     def transform(y):
         return feed_forward(y, below(weights, "feed_forward"), config.activation)
 
-    x = residual(x, attend, below(weights, "self_attention_norm"), config.norm, config.norm_epsilon)
+    def recur(y):
+        return ssru(y, below(weights, "ssru"))
+
+    if config.decoder_autoregression == "ssru":
+        x = residual(x, recur, below(weights, "ssru_norm"), config.norm, config.norm_epsilon)
+    else:
+        x = residual(x, attend, below(weights, "self_attention_norm"), config.norm, config.norm_epsilon)
     x = residual(x, look, below(weights, "cross_attention_norm"), config.norm, config.norm_epsilon)
     return residual(x, transform, below(weights, "feed_forward_norm"), config.norm, config.norm_epsilon)
 

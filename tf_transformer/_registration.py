@@ -21,6 +21,7 @@ _MODULES = (
     "tf_transformer.layers._multi_head_attention",
     "tf_transformer.layers._position",
     "tf_transformer.layers._projection",
+    "tf_transformer.layers._ssru",
     "tf_transformer.model",
     "tf_transformer.training._losses",
     "tf_transformer.training._schedules",

@@ -49,6 +49,8 @@ class ModelConfig(TypedFields):
     """sinusoidal: interleaved, the paper. t2t: sines then cosines, divisor d/2 - 1. marian: sines then cosines."""
     max_positions: int = 1024
     """Rows of the table of learned positions; the others have no limit."""
+    decoder_autoregression: Literal["attention", "ssru"] = "attention"
+    """How the decoder sees its past. attention: the paper. ssru: a recurrent unit of constant cost, as in Marian."""
     attention_bias: bool = True
     output_bias: bool = False
     tied_embeddings: Literal["all", "target", "none"] = "all"

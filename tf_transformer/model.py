@@ -34,7 +34,7 @@ class Transformer(keras.Model):
             `config.bos_id`. For packed rows also "source_segments", "target_segments" (0 = padding) and
             "source_positions", "target_positions", shaped like the ids.
         return_attention_scores: whether to return {"encoder": […], "decoder": […], "cross": […]}, too: lists with the
-            attention weights (B, H, queries, keys) of each layer.
+            attention weights (B, H, queries, keys) of each layer; "decoder" is empty if the decoder has SSRUs.
         training: whether dropout is active.
 
     Returns:
@@ -62,7 +62,9 @@ class Transformer(keras.Model):
         self.target_dropout = keras.layers.Dropout(config.dropout, dtype=self.dtype_policy, name="target_dropout")
         block_arguments = {name: getattr(config, name) for name in BLOCK_ARGUMENTS} | {"dtype": self.dtype_policy}
         self.encoder = Encoder(config.num_layers, **block_arguments, name="encoder")
-        self.decoder = Decoder(config.decoder_layers, **block_arguments, name="decoder")
+        self.decoder = Decoder(
+            config.decoder_layers, autoregression=config.decoder_autoregression, **block_arguments, name="decoder"
+        )
         self.output_bias = None
         self.build()
 
@@ -158,7 +160,8 @@ class Transformer(keras.Model):
         if not return_attention_scores:
             return self.logits(hidden)
         hidden, layers = hidden
-        weights = {"decoder": [layer["self"] for layer in layers], "cross": [layer["cross"] for layer in layers]}
+        weights = {"decoder": [layer["self"] for layer in layers if "self" in layer]}
+        weights["cross"] = [layer["cross"] for layer in layers]
         return self.logits(hidden), weights
 
     def decode_hidden(

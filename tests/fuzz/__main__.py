@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 
-CASES_PER_PROCESS = 2000
+CASES_PER_PROCESS = 10_000
 MAX_SECONDS = 20
 MAX_CRASHES = 20
 # Beyond what each byte of a file may cost: the process itself grows a little.

@@ -35,6 +35,8 @@ VARIANTS = {
     "target tied": {"tied_embeddings": "target", "target_vocab_size": 29, "scale_embeddings": False},
     "shallow decoder": {"num_layers": 3, "num_decoder_layers": 1},
     "blockwise": {"attention_block_size": 4},
+    "ssru": {"decoder_autoregression": "ssru"},
+    "ssru with pre-norm": {"decoder_autoregression": "ssru", "norm": "pre", "for_inference": True},
     "layout for inference": {"for_inference": True},
 }
 BEAMS, LENGTH = 3, 6

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
-from external_toys import huggingface_toy, marian_toy
+from external_toys import huggingface_toy, marian_toy, student_toy
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
 from tf_transformer.export._ctranslate2 import export_ctranslate2
@@ -65,7 +65,7 @@ def test_rounded_weights_are_as_near_as_their_format(kind, tmp_path):
     assert np.abs(after[kernel] - before[kernel]).max() > 0
 
 
-@pytest.mark.parametrize("toy", [huggingface_toy, marian_toy])
+@pytest.mark.parametrize("toy", [huggingface_toy, marian_toy, student_toy])
 def test_external_weights_become_ours(toy, tmp_path):
     toy = toy(tmp_path / "external")
     imported = import_model(toy.folder, tmp_path / "run")
@@ -75,6 +75,30 @@ def test_external_weights_become_ours(toy, tmp_path):
         ids = imported.tokenizers.source.encode(text)
         assert [imported.tokenizers.source.pieces([i])[0] for i in ids] == [toy.pieces[i] for i in ids]
         assert imported.tokenizers.target.decode(ids) == text
+
+
+def test_a_quantized_student_is_as_near_as_int8(tmp_path):
+    toy = student_toy(tmp_path / "external", quantized=True)
+    imported = import_model(toy.folder, tmp_path / "run")
+    assert imported.config.model.decoder_autoregression == "ssru"
+    assert (imported.config.decoding.beam_size, imported.config.decoding.length_penalty) == (1, "average")
+    found = load_model_tensors(imported.checkpoint())
+    for name, value in model_tensors(toy.model).items():
+        if value.ndim == 1:
+            np.testing.assert_array_equal(found[name], value)
+        else:
+            assert 0 < np.abs(found[name] - value).max() <= 1.001 / 254 * np.abs(value).max(), name
+
+
+def test_a_student_needs_no_file_that_names_the_others(tmp_path):
+    toy = student_toy(tmp_path / "external")
+    (toy.folder / "config.toy.yml").unlink()
+    first = import_model(toy.folder, tmp_path / "first")
+    (toy.folder / "vocab.toy.spm").rename(toy.folder / "srcvocab.toy.spm")
+    (toy.folder / "trgvocab.toy.spm").write_bytes((toy.folder / "srcvocab.toy.spm").read_bytes())
+    second = import_model(toy.folder / "model.toy.bin", tmp_path / "second")
+    for imported in (first, second):
+        check_equal(load_model_tensors(imported.checkpoint()), model_tensors(toy.model))
 
 
 @pytest.mark.parametrize("shared", ["model.shared/model.shared/embeddings", "tf_marian_mt_model/model.shared/weight"])

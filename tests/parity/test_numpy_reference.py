@@ -81,10 +81,12 @@ def test_encoder_layer(norm):
     assert_same(layer(SOURCE.astype("float32")), expected)
 
 
+@pytest.mark.parametrize("autoregression", ["attention", "ssru"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_decoder_layer(norm):
-    layer, weights = randomised(layers.DecoderLayer(**CONFIG, norm=norm), TARGET, SOURCE)
-    expected = reference.decoder_layer(TARGET[0], SOURCE[0], weights, ModelConfig(**MODEL, norm=norm))
+def test_decoder_layer(norm, autoregression):
+    layer, weights = randomised(layers.DecoderLayer(autoregression=autoregression, **CONFIG, norm=norm), TARGET, SOURCE)
+    config = ModelConfig(**MODEL, norm=norm, decoder_autoregression=autoregression)
+    expected = reference.decoder_layer(TARGET[0], SOURCE[0], weights, config)
     assert_same(layer(TARGET.astype("float32"), SOURCE.astype("float32")), expected)
 
 
@@ -96,6 +98,7 @@ VARIANTS = {
     "marian": {"positions": "marian", "activation": "swish", "output_bias": True, "num_decoder_layers": 1},
     "separate": {"tied_embeddings": "none", "target_vocab_size": 31, "activation": "gelu", "scale_embeddings": False},
     "target tied": {"tied_embeddings": "target", "target_vocab_size": 31, "num_decoder_layers": 3},
+    "student": {"decoder_autoregression": "ssru", "positions": "t2t", "output_bias": True, "num_decoder_layers": 1},
 }
 
 

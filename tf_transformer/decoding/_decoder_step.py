@@ -11,12 +11,12 @@ fused one for a few hundred rows).
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_transformer.decoding._options import Step, StepResult
-from tf_transformer.layers import Decoder, DecoderLayer, MultiHeadAttention, Projection
+from tf_transformer.layers import SSRU, Decoder, DecoderLayer, MultiHeadAttention, Projection
 from tf_transformer.model import Transformer
 
 MASKED = -1e9
@@ -24,8 +24,18 @@ MASKED = -1e9
 State = dict[str, Any]
 
 
+class _Past(NamedTuple):
+    """What one step knows about the past of its beams; see the methods of `DecoderStep` that compute it."""
+
+    bias: tf.Tensor
+    slots: tf.Tensor
+    parents: tf.Tensor
+
+
 class DecoderStep:
     """Step function of a `Decoder` for beam search, greedy search and sampling, with a cache of keys and values.
+
+    Decoders with SSRUs have one state per beam instead of keys and values of the past.
 
     Args:
         decoder: a built `layers.Decoder`, with or without cross-attention.
@@ -80,11 +90,14 @@ class DecoderStep:
         return {"layers": layers} if memory is None else {"layers": layers, "source_mask": source_mask}
 
     def _start_layer(self, layer: DecoderLayer, memory: tf.Tensor | None, batch_size: Any) -> State:
-        shape = [batch_size, layer.num_heads, 0]
-        cache = {
-            "keys": tf.zeros([*shape, self.beam_size * layer.key_dim]),
-            "values": tf.zeros([*shape, self.beam_size * layer.value_dim]),
-        }
+        if layer.autoregression == "ssru":
+            cache = {"cell": tf.zeros([batch_size, self.beam_size, layer.ssru.forget.units])}
+        else:
+            shape = [batch_size, layer.num_heads, 0]
+            cache = {
+                "keys": tf.zeros([*shape, self.beam_size * layer.key_dim]),
+                "values": tf.zeros([*shape, self.beam_size * layer.value_dim]),
+            }
         if memory is not None:
             attention = layer.memory_attention
             cache["memory_keys"] = _split_heads(_project(attention.key, memory), layer.num_heads)
@@ -97,20 +110,23 @@ class DecoderStep:
         def pad(cache: tf.Tensor) -> tf.Tensor:
             return tf.pad(cache, [[0, 0], [0, 0], [0, capacity - tf.shape(cache)[2]], [0, 0]])
 
-        layers = [layer | {name: pad(layer[name]) for name in ("keys", "values")} for layer in state["layers"]]
+        def grown(layer: State) -> State:
+            return layer | {name: pad(layer[name]) for name in ("keys", "values") if name in layer}
+
+        layers = [grown(layer) for layer in state["layers"]]
         return state | {"layers": layers}
 
     def __call__(self, step: Step, state: State) -> StepResult:
         """Compute the logits (B, K, V) of the token after each beam, and the state with this position appended."""
         x = tf.cast(self.embed(step.tokens, step.index[None]), tf.float32)
         x = tf.reshape(x, [-1, x.shape[-1]])
-        past, slots = self._ancestry_bias(step), self._slots(step)
+        past = _Past(self._ancestry_bias(step), self._slots(step), self._parents(step))
         source = None
         if "source_mask" in state:
             source = tf.where(state["source_mask"], 0.0, MASKED)[:, None, None]  # (B, 1, 1, S)
         layers, weights = [], None
         for layer, cache in zip(self.decoder.layers, state["layers"]):
-            x, cache, weights = self._layer(layer, x, cache, slots, past, source)
+            x, cache, weights = self._layer(layer, x, cache, past, source)
             layers.append(cache)
         if self.decoder.final_norm is not None:
             x = _normalize(self.decoder.final_norm, x)
@@ -135,15 +151,23 @@ class DecoderStep:
         first = ((tf.range(batch)[:, None] * heads + tf.range(heads)) * capacity + step.index) * self.beam_size
         return tf.reshape(first[:, None] + tf.range(active)[:, None], [-1])
 
+    def _parents(self, step: Step) -> tf.Tensor:
+        """The slot that each beam had at the previous position: (B, active)."""
+        return tf.gather(step.ancestors, tf.maximum(step.index - 1, 0), axis=2)
+
     def _layer(
-        self, layer: DecoderLayer, x: tf.Tensor, cache: State, slots: tf.Tensor, past: tf.Tensor, source: Any
+        self, layer: DecoderLayer, x: tf.Tensor, cache: State, past: _Past, source: Any
     ) -> tuple[tf.Tensor, State, Any]:
         """One layer: (B * K, D) and its cache -> the same, and the attention to the source (B, H, K, S) or None."""
-        active, weights = tf.shape(past)[2], None
-        attended, own = self._self_attention(
-            layer.causal_attention, _before(layer, x, "self_attention"), cache, slots, past
-        )
-        x = _after(layer, x, attended, "self_attention")
+        active, weights = tf.shape(past.parents)[1], None
+        if layer.autoregression == "ssru":
+            output, own = self._recur(layer.ssru, _before(layer, x, "ssru"), cache, past)
+            x = _after(layer, x, output, "ssru")
+        else:
+            attended, own = self._self_attention(
+                layer.causal_attention, _before(layer, x, "self_attention"), cache, past.slots, past.bias
+            )
+            x = _after(layer, x, attended, "self_attention")
         if layer.cross_attention:
             query = _before(layer, x, "cross_attention")
             attended, weights = _attend(
@@ -153,6 +177,14 @@ class DecoderStep:
         network = layer.feed_forward
         inner = network.activation(network.inner.apply(_before(layer, x, "feed_forward")))
         return _after(layer, x, network.outer.apply(inner), "feed_forward"), cache | own, weights
+
+    def _recur(self, ssru: SSRU, x: tf.Tensor, cache: State, past: _Past) -> tuple[tf.Tensor, State]:
+        """The SSRU from the states of the beams' parents, which are few numbers: they are reordered."""
+        batch, active = tf.unstack(tf.shape(past.parents))
+        states = tf.reshape(tf.gather(cache["cell"], past.parents, batch_dims=1), tf.shape(x))
+        output, states = ssru.step(x, states)
+        states = tf.reshape(states, [batch, active, x.shape[-1]])
+        return output, {"cell": tf.pad(states, [[0, 0], [0, self.beam_size - active], [0, 0]])}
 
     def _self_attention(
         self, attention: MultiHeadAttention, x: tf.Tensor, cache: State, slots: tf.Tensor, past: tf.Tensor

@@ -16,10 +16,12 @@ from ._position import PositionalEncoding as PositionalEncoding
 from ._position import sinusoidal_encoding as sinusoidal_encoding
 from ._projection import Projection as Projection
 from ._projection import inference_layout as inference_layout
+from ._ssru import SSRU as SSRU
 
 __all__ = [
     "BLOCK_ARGUMENTS",
     "POSITIONAL_ENCODINGS",
+    "SSRU",
     "Decoder",
     "DecoderLayer",
     "Encoder",

@@ -7,6 +7,7 @@ import keras
 from tf_transformer.layers._feed_forward import FeedForward
 from tf_transformer.layers._multi_head_attention import MultiHeadAttention
 from tf_transformer.layers._projection import new_initializer
+from tf_transformer.layers._ssru import SSRU
 
 BLOCK_ARGUMENTS = (
     "num_heads",
@@ -142,6 +143,11 @@ class SublayersBlock(Block):
             name=name,
         )
         layer.build(query_shape, value_shape)
+        return layer
+
+    def _new_ssru(self, name: str, input_shape: tuple) -> SSRU:
+        layer = SSRU(**self._initializers(), dtype=self.dtype_policy, name=name)
+        layer.build(input_shape)
         return layer
 
     def _new_feed_forward(self, input_shape: tuple) -> FeedForward:

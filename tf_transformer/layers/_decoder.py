@@ -6,16 +6,20 @@ import keras
 
 from tf_transformer.layers._attention import first_mask
 from tf_transformer.layers._block import Block, SublayersBlock
+from tf_transformer.layers._ssru import continues_previous
+
+AUTOREGRESSIONS = ("attention", "ssru")
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class DecoderLayer(SublayersBlock):
-    """Causal self-attention, cross-attention and a feed-forward network, each with residual and normalisation.
+    """Causal self-attention or SSRU, cross-attention and feed-forward network, each with residual and normalisation.
 
     The Keras masks of both inputs hide padded keys; that of `inputs` passes through.
 
     Args:
         cross_attention: False omits the cross-attention, as in a decoder-only model such as GPT.
+        autoregression: "attention" (the paper) or "ssru", a recurrent unit instead of the self-attention.
         **kwargs: as in `Decoder`.
 
     Call arguments:
@@ -23,7 +27,8 @@ class DecoderLayer(SublayersBlock):
         memory: (B, S, M), the encoder's output.
         self_attention_mask: boolean (B, T, T) or (T, T), combined with the causal mask; for packed rows.
         cross_attention_mask: boolean (B, T, S) or (T, S); for packed rows.
-        return_attention_scores: whether to return {"self": (B, H, T, T), "cross": (B, H, T, S)}, too.
+        return_attention_scores: whether to return {"self": (B, H, T, T), "cross": (B, H, T, S)}, too; without "self"
+            or "cross" where there is no such attention.
         training: whether dropout is active.
 
     Returns:
@@ -34,9 +39,10 @@ class DecoderLayer(SublayersBlock):
         TensorShape([2, 5, 512])
     """
 
-    def __init__(self, cross_attention: bool = True, **kwargs: Any):
+    def __init__(self, cross_attention: bool = True, autoregression: str = "attention", **kwargs: Any):
         super().__init__(**kwargs)
         self.cross_attention = cross_attention
+        self.autoregression = _checked_autoregression(self, autoregression)
 
     def build(self, inputs_shape: tuple, memory_shape: tuple | None = None) -> None:
         if self.cross_attention and memory_shape is None:
@@ -44,9 +50,14 @@ class DecoderLayer(SublayersBlock):
                 f"{self.name} needs `memory`, the encoder's output (B, S, M). Received: memory=None. "
                 "For a decoder without an encoder set cross_attention=False."
             )
-        self.causal_attention = self._new_attention("self_attention", inputs_shape, inputs_shape)
-        self.self_attention_norm = self._new_norm("self_attention_norm", inputs_shape)
-        self._self_attention_dropout = self._new_dropout("self_attention_dropout")
+        if self.autoregression == "ssru":
+            self.ssru = self._new_ssru("ssru", inputs_shape)
+            self.ssru_norm = self._new_norm("ssru_norm", inputs_shape)
+            self._ssru_dropout = self._new_dropout("ssru_dropout")
+        else:
+            self.causal_attention = self._new_attention("self_attention", inputs_shape, inputs_shape)
+            self.self_attention_norm = self._new_norm("self_attention_norm", inputs_shape)
+            self._self_attention_dropout = self._new_dropout("self_attention_dropout")
         if self.cross_attention:
             assert memory_shape is not None
             self.memory_attention = self._new_attention("cross_attention", inputs_shape, memory_shape)
@@ -68,20 +79,11 @@ class DecoderLayer(SublayersBlock):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        x, weights, mask = inputs, {}, first_mask(mask, inputs_mask)
-        seen = self._before(x, self.self_attention_norm)
-        attended, weights["self"] = self._attention(
-            self.causal_attention,
-            seen,
-            seen,
-            query_mask=mask,
-            value_mask=mask,
-            attention_mask=self_attention_mask,
-            use_causal_mask=True,
-            return_attention_scores=return_attention_scores,
-            training=training,
-        )
-        x = self._after(x, attended, self.self_attention_norm, self._self_attention_dropout, training)
+        mask = first_mask(mask, inputs_mask)
+        if self.autoregression == "ssru":
+            x, weights = self._recur(inputs, self_attention_mask, training), {}
+        else:
+            x, weights = self._attend_to_past(inputs, mask, self_attention_mask, return_attention_scores, training)
         if self.cross_attention:
             attended, weights["cross"] = self._attention(
                 self.memory_attention,
@@ -98,11 +100,45 @@ class DecoderLayer(SublayersBlock):
         x = self._after(x, transformed, self.feed_forward_norm, self._feed_forward_dropout, training)
         return (x, weights) if return_attention_scores else x
 
+    def _recur(self, x: Any, self_attention_mask: Any, training: bool | None) -> Any:
+        """The SSRU as the first sub-layer; the mask tells where the sequences of packed rows begin."""
+        continues = None if self_attention_mask is None else continues_previous(self_attention_mask)
+        output = self.ssru(self._before(x, self.ssru_norm), continues=continues)
+        return self._after(x, output, self.ssru_norm, self._ssru_dropout, training)
+
+    def _attend_to_past(
+        self, x: Any, mask: Any, self_attention_mask: Any, return_attention_scores: bool, training: bool | None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The causal self-attention as the first sub-layer, and its weights."""
+        seen = self._before(x, self.self_attention_norm)
+        attended, weights = self._attention(
+            self.causal_attention,
+            seen,
+            seen,
+            query_mask=mask,
+            value_mask=mask,
+            attention_mask=self_attention_mask,
+            use_causal_mask=True,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+        x = self._after(x, attended, self.self_attention_norm, self._self_attention_dropout, training)
+        return x, {"self": weights}
+
     def compute_output_shape(self, inputs_shape: tuple, memory_shape: tuple | None = None) -> tuple:
         return inputs_shape
 
     def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"cross_attention": self.cross_attention}
+        return super().get_config() | {"cross_attention": self.cross_attention, "autoregression": self.autoregression}
+
+
+def _checked_autoregression(layer: Block, autoregression: str) -> str:
+    if autoregression not in AUTOREGRESSIONS:
+        raise ValueError(
+            f"{type(layer).__name__}'s autoregression must be one of {AUTOREGRESSIONS}. Received: "
+            f"autoregression={autoregression!r}."
+        )
+    return autoregression
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -114,6 +150,7 @@ class Decoder(Block):
     Args:
         num_layers: number of layers (N).
         cross_attention: False omits the cross-attention, as in a decoder-only model such as GPT.
+        autoregression: "attention" (the paper) or "ssru", a recurrent unit instead of the self-attention.
         num_heads, key_dim, value_dim: of the attention (h, d_k, d_v).
         feed_forward_dim: width of the feed-forward network's hidden layer (d_ff).
         dropout: rate on the output of each sub-layer (section 5.4).
@@ -138,14 +175,23 @@ class Decoder(Block):
         TensorShape([2, 5, 512])
     """
 
-    def __init__(self, num_layers: int = 6, cross_attention: bool = True, **kwargs: Any):
+    def __init__(
+        self, num_layers: int = 6, cross_attention: bool = True, autoregression: str = "attention", **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.num_layers = num_layers
         self.cross_attention = cross_attention
+        self.autoregression = _checked_autoregression(self, autoregression)
 
     def build(self, inputs_shape: tuple, memory_shape: tuple | None = None) -> None:
         self.layers = [
-            DecoderLayer(self.cross_attention, **self.block_arguments(), dtype=self.dtype_policy, name=f"layer_{index}")
+            DecoderLayer(
+                self.cross_attention,
+                self.autoregression,
+                **self.block_arguments(),
+                dtype=self.dtype_policy,
+                name=f"layer_{index}",
+            )
             for index in range(self.num_layers)
         ]
         for layer in self.layers:
@@ -186,4 +232,8 @@ class Decoder(Block):
         return inputs_shape
 
     def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"num_layers": self.num_layers, "cross_attention": self.cross_attention}
+        return super().get_config() | {
+            "num_layers": self.num_layers,
+            "cross_attention": self.cross_attention,
+            "autoregression": self.autoregression,
+        }

@@ -1,9 +1,10 @@
 import builtins
+import dataclasses
 import json
 
 import numpy as np
 import pytest
-from toy_workdir import toy_tokenizers, toy_workdir
+from toy_workdir import TOY, toy_tokenizers, toy_workdir
 
 from tf_transformer.export._ctranslate2 import QUANTIZATIONS, export_ctranslate2, vocabulary
 from tf_transformer.text._subwords import IdMap
@@ -29,6 +30,13 @@ def test_the_directory_is_complete(workdir, tmp_path):
     assert len(pieces) == workdir.config.model.vocab_size
     assert load_tokenizers(output).sha256 == workdir.tokenizers.sha256
     assert [file.name for file in output.parent.iterdir()] == ["toy"]
+
+
+def test_models_with_ssrus_are_rejected(tmp_path):
+    workdir = toy_workdir(tmp_path / "run", dataclasses.replace(TOY, decoder_autoregression="ssru"))
+    with pytest.raises(ValueError, match=r"CTranslate2 has no SSRU.*Received: decoder_autoregression='ssru'"):
+        export_ctranslate2(workdir, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
 
 
 def test_quantization_makes_it_smaller(workdir, tmp_path):

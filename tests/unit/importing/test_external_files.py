@@ -42,7 +42,11 @@ class Trap:
 
 
 MARIAN = {
-    "rnn decoder": ({"transformer_decoder_autoreg": "rnn"}, "transformer-decoder-autoreg is 'rnn'"),
+    "rnn decoder": (
+        {"transformer_decoder_autoreg": "rnn"},
+        "dec-cell is None; of recurrent cells we have the SSRU only",
+    ),
+    "average attention": ({"transformer_decoder_autoreg": "average-attention"}, "autoreg is 'average-attention'"),
     "s2s": ({"type": "s2s"}, "type is 's2s'"),
     "pre-norm": ({"transformer_preprocess": "n"}, "transformer-preprocess is 'n'"),
     "tied layers": ({"transformer_tied_layers": [1, 1]}, "transformer-tied-layers"),

@@ -13,7 +13,7 @@ _EPSILON = 1e-6
 # What each option must be for the Transformer that we have. Not a pre-norm: Marian's normalises the queries alone.
 _REQUIRED = {
     "type": ("transformer",),
-    "transformer-decoder-autoreg": ("self-attention",),
+    "transformer-decoder-autoreg": ("self-attention", "rnn"),
     "transformer-preprocess": ("",),
     "transformer-postprocess": ("dan",),
     "transformer-postprocess-emb": ("d", ""),
@@ -92,6 +92,7 @@ class MarianOptions:
             "activation": "swish" if self.gelu else self.activation,
             "norm_epsilon": _EPSILON,
             "scale_embeddings": True,
+            "decoder_autoregression": "ssru" if self.ssru else "attention",
         }
 
 
