@@ -150,7 +150,7 @@ def open_workdir(
     return Workdir(path)
 
 
-def _wait_for(file: pathlib.Path, seconds: float = 120.0) -> None:
+def _wait_for(file: pathlib.Path, seconds: float = 1200.0) -> None:
     """Waits until the chief has written a file."""
     until = time.monotonic() + seconds
     while not file.is_file():
