@@ -69,7 +69,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
     with inference_layout():
         module.model = Transformer(config)
-    options = SearchOptions(eos_id=3, beam_size=beam, n_best=1, min_length=100_000, forbidden_ids=(0, 2))
+    options = SearchOptions(eos_id=3, beam_size=beam, nbest=1, min_length=100_000, forbidden_ids=(0, 2))
 
     @tf.function(
         input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)], autograph=False

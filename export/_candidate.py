@@ -51,7 +51,7 @@ class Candidate:
         assign_model(self.model, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
         translator = Translator(self.model, workdir.tokenizers, self.decoding)
-        self.signatures = trace_signatures(translator, self.decoding.n_best)
+        self.signatures = trace_signatures(translator, self.decoding.nbest)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
         self.rounding: Rounding | None = None
         if weights != "float32":
@@ -87,7 +87,7 @@ class Candidate:
 def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:
     """The search of a work directory with changes; ConfigError if `n_best` exceeds the beam size."""
     decoding = dataclasses.replace(workdir.config.decoding, **changes)
-    n_best, beams = decoding.n_best, decoding.beam_size
-    if n_best is not None and n_best > beams:
-        raise ConfigError(f"decoding.n_best must be at most decoding.beam_size = {beams}, not {n_best}; lower it.")
+    nbest, beams = decoding.nbest, decoding.beam_size
+    if nbest is not None and nbest > beams:
+        raise ConfigError(f"decoding.nbest must be at most decoding.beam_size = {beams}, not {nbest}; lower it.")
     return decoding

@@ -152,7 +152,7 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         "scores": scores_of(workdir, candidate.checkpoint),
         "imported": imported,
         "licence": (imported or data).get("licence"),
-        "decoding": decoding.to_dict() | {"n_best": decoding.n_best or decoding.beam_size},
+        "decoding": decoding.to_dict() | {"nbest": decoding.nbest or decoding.beam_size},
         "tokenizer": {"sha256": workdir.tokenizers.sha256},
         "signatures": {each.name: _tensors(each) for each in report.signatures},
         "oldest_server": report.oldest_server,

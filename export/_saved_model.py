@@ -48,7 +48,7 @@ def export_saved_model(
         output: MODEL_BASE, created if missing.
         checkpoint: as in `Workdir.checkpoint`.
         weights: "float32", or "float16" or "bfloat16" for files of half the size.
-        **decoding: fields of `DecodingConfig` to change. `n_best` is the K of the signature `nbest`; None:
+        **decoding: fields of `DecodingConfig` to change. `nbest` is the K of the signature `nbest`; None:
             all beams.
     """
     workdir = workdir if isinstance(workdir, Workdir) else Workdir(workdir)

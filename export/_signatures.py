@@ -14,16 +14,16 @@ import tensorflow as tf
 INPUTS = {"serving_default": ("text",), "nbest": ("text",), "score": ("source", "target"), "attention": ("text",)}
 
 
-def trace_signatures(translator, n_best: int | None = None) -> dict[str, tf.types.experimental.ConcreteFunction]:
+def trace_signatures(translator, nbest: int | None = None) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """The signatures by name, traced once each for any number of rows.
 
     Args:
         translator: a `Translator`, or anything with its graph methods `translate`, `nbest`, `score`, `attention`.
-        n_best: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
+        nbest: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
     """
     methods = {
         "serving_default": translator.translate,
-        "nbest": lambda text: _first(translator.nbest(text), n_best),
+        "nbest": lambda text: _first(translator.nbest(text), nbest),
         "score": translator.score,
         "attention": translator.attention,
     }
@@ -44,8 +44,8 @@ def _trace(name: str, method) -> tf.types.experimental.ConcreteFunction:
     return tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()
 
 
-def _first(found: dict[str, tf.Tensor], n_best: int | None) -> dict[str, tf.Tensor]:
-    return {name: value[:, :n_best] if value.shape.rank == 2 else value for name, value in found.items()}
+def _first(found: dict[str, tf.Tensor], nbest: int | None) -> dict[str, tf.Tensor]:
+    return {name: value[:, :nbest] if value.shape.rank == 2 else value for name, value in found.items()}
 
 
 def _same_size(names: tuple[str, ...], texts: list[tf.Tensor]) -> list:

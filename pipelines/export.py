@@ -15,7 +15,7 @@ from tf_transformer.pipelines._model_arguments import add_decoding_arguments, de
 _SEARCH = {
     "max_source_length": "tokens of a source; longer ones are truncated and flagged",
     "max_extra_length": "tokens by which an output may exceed its source",
-    "n_best": "translations in the signature nbest (default: all beams)",
+    "nbest": "translations in the signature nbest (default: all beams)",
 }
 
 
@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_decoding_arguments(parser)
     for name, summary in _SEARCH.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=summary)
+        names = [f"--{name.replace('_', '-')}", *(["--n-best"] if name == "nbest" else [])]
+        parser.add_argument(*names, type=int, metavar="N", help=summary)
     parser.add_argument(
         "--weights",
         default="float32",

@@ -99,7 +99,7 @@ def _score_chunk(model, chunk: list[bytes], done: Callable[[int], None]) -> list
 
     sides = [line.partition(b"\t") for line in chunk]
     columns = [source for source, _, _ in sides], [target for _, _, target in sides]
-    return in_batches(model.scores, *columns, threads=batches_at_a_time(), done=done)
+    return in_batches(model.score, *columns, threads=batches_at_a_time(), done=done)
 
 
 def _pairs(args: argparse.Namespace) -> Iterator[bytes]:

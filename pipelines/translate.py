@@ -1,7 +1,7 @@
 """Translate lines of text: as many lines out as in, any number of them, in bounded memory.
 
 From --input or standard input to --output or standard output. A line ends at a line feed alone; bytes that are not
-UTF-8 are replaced. With --n-best N the output is a table with tabs: line number, rank, score, text.
+UTF-8 are replaced. With --nbest N the output is a table with tabs: line number, rank, log-probability, text.
 
     echo "Hello world." | tf-transformer translate --workdir run
 """
@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument("--input", metavar="FILE", help="text, one sentence per line (default: standard input)")
     parser.add_argument("--output", metavar="FILE", help="file that appears when complete (default: standard output)")
-    parser.add_argument("--n-best", type=int, metavar="N", help="the N best translations of each line, as a table")
+    parser.add_argument(
+        "--nbest", "--n-best", type=int, metavar="N", help="the N best translations of each line, as a table"
+    )
     parser.add_argument(
         "--chunk-lines",
         type=int,
@@ -56,7 +58,7 @@ def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespa
 
     chunk_lines = args.chunk_lines or (1 if source.isatty() else CHUNK_LINES)
     with Progress("translating", None, "lines") as progress:
-        translation = LineTranslation(model, args.n_best, chunk_lines, progress.update)
+        translation = LineTranslation(model, args.nbest, chunk_lines, progress.update)
         for text in translation(read_lines(source)):
             target.write(text.encode())
             target.flush()
@@ -71,14 +73,14 @@ def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespa
 
 def _widen_beam(args: argparse.Namespace) -> None:
     """Widen the beam to the number of translations requested, unless --beam-size is given."""
-    if args.n_best is None:
+    if args.nbest is None:
         return
-    if args.n_best < 1:
-        raise ValueError(f"Expected --n-best to be at least 1. Received: {args.n_best}.")
+    if args.nbest < 1:
+        raise ValueError(f"Expected --nbest to be at least 1. Received: {args.nbest}.")
     if args.saved_model is None and args.workdir is not None and args.beam_size is None:
         from tf_transformer.pipelines._model_arguments import decoding_config
 
-        args.beam_size = max(args.n_best, decoding_config(args).beam_size)
+        args.beam_size = max(args.nbest, decoding_config(args).beam_size)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def compare_with(directory, workdir: Workdir, texts: Sequence[str], beam_size: i
         workdir: ours.
     """
     translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=0.0)
-    found = [(each.texts[0], each.scores[0]) for each in translator.n_best(texts)]
+    found = [(each.texts[0], each.log_probs[0]) for each in translator.nbest(texts)]
     runtime = ctranslate2.Translator(str(directory), intra_threads=1)
     theirs = _translate(runtime, workdir, texts, beam_size)
     pairs = list(zip(texts, found, theirs))

@@ -23,7 +23,7 @@ def exported_toy() -> tuple[Workdir, pathlib.Path]:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="exported_toy-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     workdir = toy_workdir(folder / "run", SMALL, **SEARCH)
-    flags = ["--beam-size", str(BEAMS), "--n-best", str(N_BEST)]
+    flags = ["--beam-size", str(BEAMS), "--nbest", str(N_BEST)]
     if cli.main(["export", "--workdir", str(workdir.path), "--output", str(folder / "toy"), *flags]):
         raise RuntimeError("The toy was not exported.")
     return workdir, folder / "toy" / "1"

@@ -212,7 +212,7 @@ class DecodingConfig(TypedFields):
     min_length: int = 0
     max_source_length: int = 256
     """Tokens of a source sentence, its end included; what is longer is cut and flagged."""
-    n_best: int | None = None
+    nbest: int | None = None
     """Translations that the signature `nbest` of an export gives; None: all beams."""
     no_repeat_ngram: int = 0
     coverage_penalty: float = 0.0
@@ -226,7 +226,7 @@ class DecodingConfig(TypedFields):
     def validate(self) -> None:
         for field in ("beam_size", "max_source_length"):
             self.require(field, getattr(self, field) >= 1, "at least 1")
-        self.require("n_best", self.n_best is None or self.n_best >= 1, "None or at least 1")
+        self.require("nbest", self.nbest is None or self.nbest >= 1, "None or at least 1")
         for field in (
             "alpha",
             "max_extra_length",

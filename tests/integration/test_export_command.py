@@ -108,7 +108,7 @@ def test_the_card_tells_what_it_is(version, workdir):
     assert len(card["checkpoint"]["sha256"]) == 64
     assert card["tokenizer"]["sha256"] == workdir.tokenizers.sha256
     assert card["oldest_server"] == "2.12.1"
-    assert (card["decoding"]["beam_size"], card["decoding"]["n_best"]) == (BEAMS, N_BEST)
+    assert (card["decoding"]["beam_size"], card["decoding"]["nbest"]) == (BEAMS, N_BEST)
     assert publishing.checksums(version).items() >= card["files"].items()
     readme = (version / "README.md").read_text()
     assert "import tensorflow_text" in readme and "2.12.1" in readme
@@ -213,8 +213,8 @@ def test_the_graph_is_float32_for_any_device_whatever_the_policy(candidate):
 
 
 def test_more_results_than_beams_are_rejected(workdir, tmp_path):
-    with pytest.raises(ValueError, match=r"decoding\.n_best must be at most decoding\.beam_size = 2, not 3"):
-        export_saved_model(workdir, tmp_path / "base", beam_size=2, n_best=3)
+    with pytest.raises(ValueError, match=r"decoding\.nbest must be at most decoding\.beam_size = 2, not 3"):
+        export_saved_model(workdir, tmp_path / "base", beam_size=2, nbest=3)
 
 
 def test_a_version_is_no_place_for_versions(workdir, version):

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from toy_workdir import TOY, toy_sentences, toy_workdir
 
-from tf_transformer.decoding._translator import PairScore, Translation, Translator
+from tf_transformer.decoding import PairScore, Translation, Translator
 from tf_transformer.export._signatures import trace_signatures
 from tf_transformer.pipelines import evaluate
 from tf_transformer.pipelines.cli import main
@@ -95,18 +95,18 @@ def test_an_export_translates_as_its_checkpoint_does(workdir, saved_model, tmp_p
 def test_the_table_of_the_best(workdir, saved_model, translator, tmp_path):
     texts = ["the dog sees the cat.", "a river"]
     expected = []
-    for number, found in enumerate(translator.n_best(texts), start=1):
-        expected += [f"{number}\t{rank + 1}\t{found.scores[rank]:.3f}\t{found.texts[rank]}" for rank in range(3)]
+    for number, found in enumerate(translator.nbest(texts), start=1):
+        expected += [f"{number}\t{rank + 1}\t{found.log_probs[rank]:.3f}\t{found.texts[rank]}" for rank in range(3)]
     for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model / "1")]):
-        output = translated(tmp_path, "\n".join(texts).encode(), "--n-best", "3", *model).decode()
+        output = translated(tmp_path, "\n".join(texts).encode(), "--nbest", "3", *model).decode()
         rows = [row.split("\t") for row in output.splitlines()]
         assert ["\t".join([*row[:2], f"{float(row[2]):.3f}", row[3]]) for row in rows] == expected
 
 
 def test_the_beam_is_as_wide_as_the_table_asks(workdir, saved_model, tmp_path, capsys):
-    output = translated(tmp_path, b"the dog", "--workdir", str(workdir.path), "--n-best", "7")
+    output = translated(tmp_path, b"the dog", "--workdir", str(workdir.path), "--nbest", "7")
     assert output.count(b"\n") == 7
-    words = ["translate", "--input", str(tmp_path / "in.txt"), "--n-best", "7", "--saved-model", str(saved_model)]
+    words = ["translate", "--input", str(tmp_path / "in.txt"), "--nbest", "7", "--saved-model", str(saved_model)]
     assert main(words) == 1
     assert "gives from 1 to 4 translations a line, not 7" in capsys.readouterr().err
 
@@ -205,7 +205,7 @@ def recorded(workdir, monkeypatch, *words, meanwhile=lambda: None):
         return [Translation([text.decode()], [], False) for text in texts]
 
     monkeypatch.setattr(Translator, "best", best)
-    monkeypatch.setattr(Translator, "pair_scores", lambda self, *sides: [PairScore(-1.0, 1, False)] * len(sides[0]))
+    monkeypatch.setattr(Translator, "score", lambda self, *sides: [PairScore(-1.0, 1, False)] * len(sides[0]))
     before = set(workdir.evaluation.glob("*"))
     monkeypatch.setattr(evaluate, "lines_of_split", lambda args: (["the dog"], ["the cat"]))
     assert main(["evaluate", "--bootstrap", "0", "--workdir", str(workdir.path), *words]) == 0
@@ -248,12 +248,12 @@ def test_hypotheses_are_scored_without_a_model_and_flags_that_would_do_nothing_a
 
 
 def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys):
-    expected = translator.scores(*(pathlib.Path(file).read_text().splitlines() for file in files))
+    expected = translator.score(*(pathlib.Path(file).read_text().splitlines() for file in files))
     for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model)]):
         assert main(["score", "--source", files[0], "--target", files[1], "--json", *model]) == 0
         found = json.loads(capsys.readouterr().out)
-        assert found["scores"] == pytest.approx([score for score, _ in expected], abs=1e-3)
-        assert found["tokens_per_pair"] == [tokens for _, tokens in expected]
+        assert found["scores"] == pytest.approx([pair.log_prob for pair in expected], abs=1e-3)
+        assert found["tokens_per_pair"] == [pair.tokens for pair in expected]
         assert found["truncated"] == (0 if "--workdir" in model else None)
         assert found["total"] == pytest.approx(sum(found["scores"]), abs=1e-3)
         assert found["perplexity"] == pytest.approx(2.718281828 ** (-found["total"] / found["tokens"]), rel=1e-4)
@@ -264,9 +264,9 @@ def test_score_of_a_table(workdir, translator, tmp_path, capsys, caplog):
     table.write_bytes(b"the dog\tthe cat\r\n\t\nthe dog\tthe\tcat\n")
     assert main(["score", "--workdir", str(workdir.path), "--input", str(table)]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    expected = translator.scores(["the dog", "", "the dog"], ["the cat", "", "the\tcat"])
-    assert [int(tokens) for _, tokens in rows] == [tokens for _, tokens in expected]
-    assert [float(score) for score, _ in rows] == pytest.approx([score for score, _ in expected], abs=1e-3)
+    expected = translator.score(["the dog", "", "the dog"], ["the cat", "", "the\tcat"])
+    assert [int(tokens) for _, tokens in rows] == [pair.tokens for pair in expected]
+    assert [float(score) for score, _ in rows] == pytest.approx([pair.log_prob for pair in expected], abs=1e-3)
     assert "perplexity" in caplog.text
     assert "too long" not in caplog.text
     table.write_bytes(b"the dog\tthe cat\n" + b"house " * 50 + b"\tthe cat\nthe dog\t" + b"house " * 50)

@@ -73,9 +73,9 @@ def test_nothing_gives_nothing(workdir):
     assert translator(["", "  "]) == ["", ""]
     alone, beside = translator(["a red dog."]), translator(["", "a red dog.", "   "])
     assert beside == ["", *alone, ""]
-    [found] = translator.n_best([""])
-    assert found.texts[0] == "" and found.scores[0] == 0.0
-    assert np.isfinite([score for score, _ in translator.scores(["", "", "dog."], ["", "dog.", ""])]).all()
+    [found] = translator.nbest([""])
+    assert found.texts[0] == "" and found.log_probs[0] == 0.0
+    assert np.isfinite([pair.log_prob for pair in translator.score(["", "", "dog."], ["", "dog.", ""])]).all()
 
 
 def test_long_sources_are_cut_without_an_end(workdir):
@@ -83,7 +83,7 @@ def test_long_sources_are_cut_without_an_end(workdir):
     text = " ".join(["dog"] * 40)
     ids = np.asarray(translator._read(np.array([text])).ids)
     assert ids.tolist() == [workdir.tokenizers.source.encode(text)[:7]]
-    assert translator.n_best([text])[0].truncated
+    assert translator.nbest([text])[0].truncated
 
 
 def test_the_way_back_keeps_it(workdir, tmp_path):

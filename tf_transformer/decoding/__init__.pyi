@@ -9,6 +9,9 @@ from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
 from ._options import Step as Step
 from ._options import StepResult as StepResult
+from ._results import PairScore as PairScore
+from ._results import Translation as Translation
+from ._results import count_truncated as count_truncated
 from ._sampling import SamplingOptions as SamplingOptions
 from ._sampling import sample as sample
 from ._search import search_ids as search_ids
@@ -17,10 +20,7 @@ from ._text_model import CHUNK_LINES as CHUNK_LINES
 from ._text_model import ExportedModel as ExportedModel
 from ._text_model import LineTranslation as LineTranslation
 from ._text_model import LoadedModel as LoadedModel
-from ._translator import PairScore as PairScore
-from ._translator import Translation as Translation
 from ._translator import Translator as Translator
-from ._translator import count_truncated as count_truncated
 from ._uncached_step import UncachedStep as UncachedStep
 
 __all__ = [

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from tf_transformer.decoding._candidates import best_continuations
 from tf_transformer.decoding._greedy import greedy_search
-from tf_transformer.decoding._loop import Rows, best_hypotheses, keep_done, run_in_blocks
+from tf_transformer.decoding._loop import SearchState, best_hypotheses, keep_done, run_search
 from tf_transformer.decoding._options import (
-    DEAD,
+    NEG_INF,
     GrowFunction,
     Hypotheses,
     SearchOptions,
@@ -34,12 +34,12 @@ def beam_search(
     prefix_lengths: tf.Tensor | None = None,
     source_length: tf.Tensor | None = None,
 ) -> Hypotheses:
-    """The K best outputs that a beam of K finds for each row.
+    """Find the K best outputs of each row with a beam of K.
 
     At each step the best 2K continuations are looked at. Those of the first K that end in EOS are finished and
-    compete by score for K places; the best K of the others stay alive. A row stops when the best that any living
-    hypothesis can still score (log-probabilities only fall, the penalty divides by no more than at the longest
-    length) does not beat the finished ones asked for. Ties go to the earlier beam and the lower id.
+    compete by score for K places; the best K of the others stay alive. A row stops when the best score that
+    any hypothesis alive can still reach (log-probabilities only fall, the penalty divides by no more than at the
+    longest length) does not beat the finished ones that are wanted. Ties go to the earlier beam and the lower id.
 
     Args:
         step_fn: (Step, state) -> StepResult.
@@ -56,26 +56,33 @@ def beam_search(
         return greedy_search(
             step_fn, state, start_ids, max_lengths, options, grow, prefix, prefix_lengths, source_length
         )
-    rows = _first_rows(start_ids, max_lengths, options, prefix, prefix_lengths, source_length)
+    rows = _first_state(start_ids, max_lengths, options, prefix, prefix_lengths, source_length)
 
-    def advance(index, rows, state):
+    def advance(index: tf.Tensor, rows: SearchState, state: Any) -> tuple[SearchState, Any]:
         return _advance(step_fn, index, rows, state, options)
 
-    rows = run_in_blocks(advance, rows, state, tf.reduce_max(max_lengths), grow)
+    rows = run_search(advance, rows, state, tf.reduce_max(max_lengths), grow)
     return best_hypotheses(rows, options)
 
 
-def _first_rows(start_ids, max_lengths, options, prefix, prefix_lengths, source_length) -> Rows:
-    """One living hypothesis a row, BOS; the other beams are dead until it has children."""
+def _first_state(
+    start_ids: tf.Tensor,
+    max_lengths: tf.Tensor,
+    options: SearchOptions,
+    prefix: Any,
+    prefix_lengths: Any,
+    source_length: Any,
+) -> SearchState:
+    """One hypothesis alive per row, BOS; the other beams are inactive in the first step."""
     batch, beams = tf.shape(start_ids)[0], options.beam_size
-    alive = tf.where(tf.range(beams) == 0, 0.0, DEAD)
-    dead = tf.fill([batch, beams], DEAD)
+    alive = tf.where(tf.range(beams) == 0, 0.0, NEG_INF)
+    none = tf.fill([batch, beams], NEG_INF)
     values = {
         "tokens": tf.tile(start_ids[:, None], [1, beams]),
         "log_probs": tf.tile(alive[None], [batch, 1]),
         "lengths": tf.zeros([batch], tf.int32),
-        "finished_scores": dead,
-        "finished_log_probs": dead,
+        "finished_scores": none,
+        "finished_log_probs": none,
         "finished_lengths": tf.zeros([batch, beams], tf.int32),
         "max_lengths": max_lengths,
     }
@@ -84,39 +91,41 @@ def _first_rows(start_ids, max_lengths, options, prefix, prefix_lengths, source_
     if options.coverage_penalty:
         values["coverage"] = tf.zeros([batch, beams, source_length])
     empty = tf.zeros([batch, beams, 0], tf.int32)
-    return Rows(max_lengths <= 0, values, {"ids": empty, "ancestors": empty, "finished_ids": empty})
+    return SearchState(max_lengths <= 0, values, {"ids": empty, "ancestors": empty, "finished_ids": empty})
 
 
-def _advance(step_fn, index, rows, state, options):
-    """One step of all rows: ask the model, choose among the continuations."""
+def _advance(
+    step_fn: StepFunction, index: tf.Tensor, rows: SearchState, state: Any, options: SearchOptions
+) -> tuple[SearchState, Any]:
+    """One step of all rows: call the model, choose among the continuations."""
     values, histories = dict(rows.values), dict(rows.histories)
     beams = options.beam_size
     here = tf.range(tf.shape(histories["ids"])[2]) == index
     histories["ancestors"] = tf.where(here, tf.range(beams)[None, :, None], histories["ancestors"])
-    asked = tf.where(index == 0, 1, beams)  # before the first step the other beams are dead
-    result = step_fn(Step(values["tokens"][:, :asked], index, histories["ancestors"][:, :asked]), state)
+    active = tf.where(index == 0, 1, beams)  # before the first step one beam is active
+    result = step_fn(Step(values["tokens"][:, :active], index, histories["ancestors"][:, :active]), state)
     if options.coverage_penalty:
-        values["coverage"] += tf.pad(result.attention, [[0, 0], [0, beams - asked], [0, 0]])
-    log_probs, ids = best_continuations(result.logits, 2 * beams, index, values, histories["ids"][:, :asked], options)
-    log_probs = tf.maximum(values["log_probs"][:, :asked, None] + log_probs, DEAD)
+        values["coverage"] += tf.pad(result.attention, [[0, 0], [0, beams - active], [0, 0]])
+    log_probs, ids = best_continuations(result.logits, 2 * beams, index, values, histories["ids"][:, :active], options)
+    log_probs = tf.maximum(values["log_probs"][:, :active, None] + log_probs, NEG_INF)
     log_probs, parents, tokens = _best(log_probs, ids, options)
     _finish(values, histories, log_probs, parents, tokens, here, index, options)
     _continue(values, histories, log_probs, parents, tokens, here, index, options)
     done = _done(values, index, options)
-    return keep_done(rows, Rows(done, values, histories)), result.state
+    return keep_done(rows, SearchState(done, values, histories)), result.state
 
 
-def _best(log_probs, ids, options):
+def _best(log_probs: tf.Tensor, ids: tf.Tensor, options: SearchOptions) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The best 2K continuations of all beams: (B, K, M), (B, K, M) -> log-probability, parent and id, (B, 2K) each.
 
-    Beams that were not asked are missing, and dead.
+    Inactive beams are padded with NEG_INF.
     """
-    batch, asked, each = tf.unstack(tf.shape(ids))
-    missing = [[0, 0], [0, options.beam_size - asked], [0, 0]]
-    log_probs, ids = tf.pad(log_probs, missing, constant_values=DEAD), tf.pad(ids, missing)
+    batch, active, each = tf.unstack(tf.shape(ids))
+    missing = [[0, 0], [0, options.beam_size - active], [0, 0]]
+    log_probs, ids = tf.pad(log_probs, missing, constant_values=NEG_INF), tf.pad(ids, missing)
     keys = log_probs
     if options.diversity:
-        possible = tf.cast(log_probs > DEAD / 2, tf.float32)
+        possible = tf.cast(log_probs > NEG_INF / 2, tf.float32)
         keys -= options.diversity * tf.cumsum(possible, axis=-1, exclusive=True)
     flat = [batch, options.beam_size * each]
     _, places = tf.math.top_k(tf.reshape(keys, flat), 2 * options.beam_size)
@@ -124,7 +133,16 @@ def _best(log_probs, ids, options):
     return log_probs, places // each, tf.gather(tf.reshape(ids, flat), places, batch_dims=1)
 
 
-def _finish(values, histories, log_probs, parents, tokens, here, index, options):
+def _finish(
+    values: dict[str, tf.Tensor],
+    histories: dict[str, tf.Tensor],
+    log_probs: tf.Tensor,
+    parents: tf.Tensor,
+    tokens: tf.Tensor,
+    here: tf.Tensor,
+    index: tf.Tensor,
+    options: SearchOptions,
+) -> None:
     """Lets those of the best K that end in EOS compete with what has finished before."""
     beams = options.beam_size
     log_probs, parents, tokens = log_probs[:, :beams], parents[:, :beams], tokens[:, :beams]
@@ -132,11 +150,11 @@ def _finish(values, histories, log_probs, parents, tokens, here, index, options)
     if options.coverage_penalty:
         penalties = coverage_penalty(values["coverage"], options.coverage_penalty)
         scores += tf.gather(penalties, parents, batch_dims=1)
-    scores = tf.where((tokens == options.eos_id) & (log_probs > DEAD / 2), scores, DEAD)
+    scores = tf.where((tokens == options.eos_id) & (log_probs > NEG_INF / 2), scores, NEG_INF)
     scores = tf.concat([values["finished_scores"], scores], axis=1)
     values["finished_scores"], kept = tf.math.top_k(scores, beams)
 
-    def keep(old, new):
+    def keep(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
         return tf.gather(tf.concat([old, new], axis=1), kept, batch_dims=1)
 
     values["finished_log_probs"] = keep(values["finished_log_probs"], log_probs)
@@ -146,12 +164,21 @@ def _finish(values, histories, log_probs, parents, tokens, here, index, options)
     histories["finished_ids"] = keep(histories["finished_ids"], ids)
 
 
-def _continue(values, histories, log_probs, parents, tokens, here, index, options):
-    """Keeps the best K continuations that do not end alive."""
-    living = tf.where(tokens == options.eos_id, 2 * DEAD, log_probs)
+def _continue(
+    values: dict[str, tf.Tensor],
+    histories: dict[str, tf.Tensor],
+    log_probs: tf.Tensor,
+    parents: tf.Tensor,
+    tokens: tf.Tensor,
+    here: tf.Tensor,
+    index: tf.Tensor,
+    options: SearchOptions,
+) -> None:
+    """Keep the best K continuations that do not end in EOS alive."""
+    open_log_probs = tf.where(tokens == options.eos_id, 2 * NEG_INF, log_probs)
     order = tf.argsort(tf.cast(tokens == options.eos_id, tf.int32), axis=1, stable=True)[:, : options.beam_size]
     parents = tf.gather(parents, order, batch_dims=1)
-    values["log_probs"] = tf.maximum(tf.gather(living, order, batch_dims=1), DEAD)
+    values["log_probs"] = tf.maximum(tf.gather(open_log_probs, order, batch_dims=1), NEG_INF)
     values["tokens"] = tf.gather(tokens, order, batch_dims=1)
     values["lengths"] = tf.fill(tf.shape(values["lengths"]), index + 1)
     if options.coverage_penalty:
@@ -161,10 +188,10 @@ def _continue(values, histories, log_probs, parents, tokens, here, index, option
     histories["ancestors"] = tf.gather(histories["ancestors"], parents, batch_dims=1)
 
 
-def _done(values, index, options):
-    """Whether nothing alive can still change the hypotheses asked for: (B,) bool."""
+def _done(values: dict[str, tf.Tensor], index: tf.Tensor, options: SearchOptions) -> tf.Tensor:
+    """Whether nothing alive can still change the wanted hypotheses: (B,) bool."""
     best = tf.reduce_max(values["log_probs"], axis=1)
     reachable = best / length_penalty(values["max_lengths"], options.alpha, options.length_penalty)
     settled = values["finished_scores"][:, options.wanted - 1]
-    beaten = (settled > DEAD / 2) & (settled >= reachable)
-    return beaten | (best <= DEAD / 2) | (index + 1 >= values["max_lengths"])
+    beaten = (settled > NEG_INF / 2) & (settled >= reachable)
+    return beaten | (best <= NEG_INF / 2) | (index + 1 >= values["max_lengths"])

@@ -7,7 +7,7 @@ import math
 
 import tensorflow as tf
 
-from tf_transformer.decoding._options import DEAD, SearchOptions
+from tf_transformer.decoding._options import NEG_INF, SearchOptions
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 32, 160
 """Logits a block. With a vocabulary that a number in this range divides, the search is spared a copy of the logits."""
@@ -49,7 +49,7 @@ def _blocks(logits, size):
     """(…, V) -> (…, ceil(V / size), size)."""
     missing = -logits.shape[-1] % size
     if missing:
-        logits = tf.pad(logits, [[0, 0]] * (logits.shape.rank - 1) + [[0, missing]], constant_values=2 * DEAD)
+        logits = tf.pad(logits, [[0, 0]] * (logits.shape.rank - 1) + [[0, missing]], constant_values=2 * NEG_INF)
     shape = tf.concat([tf.shape(logits)[:-1], [logits.shape[-1] // size, size]], axis=0)
     return tf.reshape(logits, shape)
 
@@ -66,16 +66,16 @@ def log_normalizer(logits, likely):
 
 
 def spare_candidates(options: SearchOptions) -> int:
-    """How many of the best ids `forbid` may have to turn away."""
+    """How many of the best ids `forbid` may have to reject."""
     return len(options.forbidden_ids) + (options.min_length > 0)
 
 
 def forbid(values, ids, index, options: SearchOptions):
     """Candidates without forbidden ids, and without EOS before the minimum length: (B, K, M) twice -> (B, K, M)."""
     for forbidden in options.forbidden_ids:
-        values = tf.where(ids == forbidden, DEAD, values)
+        values = tf.where(ids == forbidden, NEG_INF, values)
     if options.min_length:
-        values = tf.where((ids == options.eos_id) & (index < options.min_length), DEAD, values)
+        values = tf.where((ids == options.eos_id) & (index < options.min_length), NEG_INF, values)
     return values
 
 
@@ -91,7 +91,7 @@ def force_prefix(values, ids, log_probs_of, index, prefix, prefix_lengths):
     inside = index < prefix_lengths
     padded = tf.pad(prefix, [[0, 0], [0, 1]])
     token = tf.where(inside, padded[:, tf.minimum(index, width)], 0)
-    only = tf.where(tf.range(tf.shape(ids)[2]) == 0, log_probs_of(token)[..., None], DEAD)
+    only = tf.where(tf.range(tf.shape(ids)[2]) == 0, log_probs_of(token)[..., None], NEG_INF)
     rows = inside[:, None, None]
     return tf.where(rows, only, values), tf.where(rows, token[:, None, None], ids)
 
@@ -115,7 +115,7 @@ def forbid_repeats(logits, history, index, size):
     banned = padded[:, :, size - 1 : size - 1 + capacity]
     row, beam, _ = tf.meshgrid(tf.range(batch), tf.range(beams), tf.range(capacity), indexing="ij")
     places = tf.stack([row, beam, banned], axis=-1)
-    return tf.tensor_scatter_nd_add(logits, places, tf.where(repeated, DEAD, 0.0))
+    return tf.tensor_scatter_nd_add(logits, places, tf.where(repeated, NEG_INF, 0.0))
 
 
 def best_continuations(logits, count, index, values, history, options: SearchOptions):
@@ -127,7 +127,7 @@ def best_continuations(logits, count, index, values, history, options: SearchOpt
         values: the rows' values; "prefix" (B, P) and "prefix_lengths" (B,) are looked for in it.
 
     Returns:
-        log-probabilities (B, K, M), DEAD where forbidden, and ids (B, K, M).
+        log-probabilities (B, K, M), NEG_INF where forbidden, and ids (B, K, M).
     """
     allowed = logits
     if options.no_repeat_ngram:

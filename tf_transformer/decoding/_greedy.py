@@ -5,9 +5,9 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.decoding._candidates import best_continuations
-from tf_transformer.decoding._loop import Rows, hypotheses, keep_done, run_in_blocks
+from tf_transformer.decoding._loop import SearchState, hypotheses, keep_done, run_search
 from tf_transformer.decoding._options import (
-    DEAD,
+    NEG_INF,
     GrowFunction,
     Hypotheses,
     SearchOptions,
@@ -18,17 +18,17 @@ from tf_transformer.decoding._options import (
 )
 
 
-def follow_paths(step_fn, state, rows: Rows, choose, options: SearchOptions, grow) -> Hypotheses:
+def follow_paths(step_fn, state, rows: SearchState, choose, options: SearchOptions, grow) -> Hypotheses:
     """The paths that `choose` takes from `first_paths`, each until EOS or its longest length.
 
     choose: (logits (B, K, V), index, values, history (B, K, C)) -> log-probability and id of the next step,
-        (B, K) each; a log-probability of DEAD ends the path with nothing.
+        (B, K) each; a log-probability of NEG_INF ends the path with nothing.
     """
 
     def advance(index, rows, state):
         return _advance(step_fn, index, rows, state, choose, options)
 
-    rows = run_in_blocks(advance, rows, state, tf.reduce_max(rows.values["max_lengths"]), grow)
+    rows = run_search(advance, rows, state, tf.reduce_max(rows.values["max_lengths"]), grow)
     values = rows.values
     scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha, options.length_penalty)
     if options.coverage_penalty:
@@ -36,8 +36,10 @@ def follow_paths(step_fn, state, rows: Rows, choose, options: SearchOptions, gro
     return hypotheses(rows.histories["ids"], values["lengths"], scores, values["log_probs"], values["ended"], options)
 
 
-def first_paths(start_ids, max_lengths, paths, options, prefix=None, prefix_lengths=None, source_length=None) -> Rows:
-    """`paths` hypotheses a row that hold nothing yet."""
+def first_paths(
+    start_ids, max_lengths, paths, options, prefix=None, prefix_lengths=None, source_length=None
+) -> SearchState:
+    """`paths` empty hypotheses per row."""
     batch = tf.shape(start_ids)[0]
     values = {
         "tokens": tf.tile(start_ids[:, None], [1, paths]),
@@ -51,7 +53,7 @@ def first_paths(start_ids, max_lengths, paths, options, prefix=None, prefix_leng
     if options.coverage_penalty:
         values["coverage"] = tf.zeros([batch, paths, source_length])
     histories = {"ids": tf.zeros([batch, paths, 0], tf.int32)}
-    return Rows(max_lengths <= 0, values, histories)
+    return SearchState(max_lengths <= 0, values, histories)
 
 
 def _advance(step_fn, index, rows, state, choose, options):
@@ -60,7 +62,7 @@ def _advance(step_fn, index, rows, state, choose, options):
     own = tf.broadcast_to(tf.range(shape[1])[None, :, None], shape)
     result = step_fn(Step(values["tokens"], index, own), state)
     log_probs, tokens = choose(result.logits, index, values, ids)
-    possible = log_probs > DEAD / 2
+    possible = log_probs > NEG_INF / 2
     open_before = ~values["ended"] & (values["lengths"] == index)
     grows = open_before & possible
     values["log_probs"] = tf.where(grows, values["log_probs"] + log_probs, values["log_probs"])
@@ -72,7 +74,7 @@ def _advance(step_fn, index, rows, state, choose, options):
     ids = tf.where(tf.range(shape[2]) == index, tokens[..., None], ids)
     closed = values["ended"] | (values["lengths"] <= index)
     done = tf.reduce_all(closed, axis=1) | (index + 1 >= values["max_lengths"])
-    return keep_done(rows, Rows(done, values, {"ids": ids})), result.state
+    return keep_done(rows, SearchState(done, values, {"ids": ids})), result.state
 
 
 def greedy_search(
@@ -86,7 +88,7 @@ def greedy_search(
     prefix_lengths: tf.Tensor | None = None,
     source_length: tf.Tensor | None = None,
 ) -> Hypotheses:
-    """One hypothesis a row; the arguments are those of `beam_search`. Diversity has no meaning here."""
+    """Find one hypothesis per row; the arguments are those of `beam_search`. Diversity has no meaning here."""
     rows = first_paths(start_ids, max_lengths, 1, options, prefix, prefix_lengths, source_length)
 
     def choose(logits, index, values, history):

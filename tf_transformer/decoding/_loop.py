@@ -1,4 +1,4 @@
-"""From what a search kept to the hypotheses it returns."""
+"""The loop of a search: its state, rows that leave the batch when they are done, and the hypotheses returned."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding._options import (
-    DEAD,
+    NEG_INF,
     GrowFunction,
     Hypotheses,
     SearchOptions,
@@ -14,11 +14,12 @@ from tf_transformer.decoding._options import (
     length_penalty,
 )
 
-BLOCK = 16
+MIN_GROWTH = 16
+"""Positions that the histories and the cache grow by, at least."""
 
 
-class Rows(NamedTuple):
-    """What a search knows of its sentences; the first axis of every tensor is the batch.
+class SearchState(NamedTuple):
+    """State of a search; the first axis of every tensor is the batch.
 
     done: (B,) bool.
     values: anything else.
@@ -30,14 +31,16 @@ class Rows(NamedTuple):
     histories: dict[str, tf.Tensor]
 
 
-def run_in_blocks(
-    advance: Callable[[tf.Tensor, Rows, Any], tuple[Rows, Any]],
-    rows: Rows,
+def run_search(
+    advance: Callable[[tf.Tensor, SearchState, Any], tuple[SearchState, Any]],
+    rows: SearchState,
     state: Any,
     limit: tf.Tensor,
     grow: GrowFunction | None = None,
-) -> Rows:
-    """The rows after `advance(index, rows, state)` has been called until all are done.
+) -> SearchState:
+    """Call `advance(index, rows, state)` until all rows are done, and return the rows.
+
+    Histories and cache grow from time to time; rows that are done leave the batch then.
 
     Args:
         advance: one step of the search; it must leave rows alone that are done.
@@ -47,12 +50,12 @@ def run_in_blocks(
         grow: (state, capacity) -> state with room for so many steps.
     """
 
-    def block(index, capacity, places, results, live, state):
+    def until_full(index, capacity, places, results, live, state):
         places, live, state = _without_done(places, live, state)
         capacity = tf.where(index < capacity, capacity, _next_capacity(capacity, limit))
         live, results = _grown(live, capacity), _grown(results, capacity)
         state = grow(state, capacity) if grow else state
-        index, live, state = _run_block(advance, index, capacity, live, state)
+        index, live, state = _run_until_full(advance, index, capacity, live, state)
         results = tf.nest.map_structure(
             lambda whole, part: tf.tensor_scatter_nd_update(whole, places[:, None], part), results, live
         )
@@ -62,15 +65,15 @@ def run_in_blocks(
     first = (zero, zero, tf.range(tf.shape(rows.done)[0]), rows, rows, state)
     last = tf.while_loop(
         lambda index, capacity, places, results, live, state: ~tf.reduce_all(live.done),
-        block,
+        until_full,
         first,
         shape_invariants=tf.nest.map_structure(_any_sizes, first),
     )
     return last[3]
 
 
-def _run_block(advance, index, capacity, live, state):
-    """Steps until the block is full or half of its rows are done."""
+def _run_until_full(advance, index, capacity, live, state):
+    """Steps until the histories are full or half of the rows are done."""
     count = tf.shape(live.done)[0]
 
     def unfinished(index, live, state):
@@ -95,10 +98,10 @@ def _without_done(places, live, state):
 
 
 def _next_capacity(capacity, limit):
-    return tf.minimum(capacity + tf.maximum(BLOCK, capacity // 4), limit)
+    return tf.minimum(capacity + tf.maximum(MIN_GROWTH, capacity // 4), limit)
 
 
-def _grown(rows: Rows, capacity) -> Rows:
+def _grown(rows: SearchState, capacity) -> SearchState:
     def pad(history):
         rank = history.shape.rank
         return tf.pad(history, [[0, 0]] * (rank - 1) + [[0, capacity - tf.shape(history)[-1]]])
@@ -110,7 +113,7 @@ def _any_sizes(tensor):
     return tf.TensorShape([None] * tensor.shape.rank)
 
 
-def keep_done(old: Rows, new: Rows) -> Rows:
+def keep_done(old: SearchState, new: SearchState) -> SearchState:
     """The new rows, but the old ones where they were done already."""
 
     def choose(before, after):
@@ -120,22 +123,22 @@ def keep_done(old: Rows, new: Rows) -> Rows:
     return tf.nest.map_structure(choose, old, new)
 
 
-def best_hypotheses(rows: Rows, options: SearchOptions) -> Hypotheses:
+def best_hypotheses(rows: SearchState, options: SearchOptions) -> Hypotheses:
     """The finished hypotheses of a beam search, best first, then those that were still alive."""
     values, histories = rows.values, rows.histories
     beams = options.beam_size
     scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha, options.length_penalty)[:, None]
     if options.coverage_penalty:
         scores += coverage_penalty(values["coverage"], options.coverage_penalty)
-    alive = values["log_probs"] > DEAD / 2
-    scores, order = tf.math.top_k(tf.where(alive, scores, DEAD), beams)
-    finished = values["finished_scores"] > DEAD / 2
+    alive = values["log_probs"] > NEG_INF / 2
+    scores, order = tf.math.top_k(tf.where(alive, scores, NEG_INF), beams)
+    finished = values["finished_scores"] > NEG_INF / 2
     count = tf.reduce_sum(tf.cast(finished, tf.int32), axis=1, keepdims=True)
     rank = tf.range(beams)[None]
     places = tf.where(rank < count, rank, beams + rank - count)
 
-    def join(done, living):
-        return tf.gather(tf.concat([done, tf.gather(living, order, batch_dims=1)], axis=1), places, batch_dims=1)
+    def join(finished, alive):
+        return tf.gather(tf.concat([finished, tf.gather(alive, order, batch_dims=1)], axis=1), places, batch_dims=1)
 
     lengths = tf.where(alive, values["lengths"][:, None], 0)
     return hypotheses(
@@ -148,8 +151,15 @@ def best_hypotheses(rows: Rows, options: SearchOptions) -> Hypotheses:
     )
 
 
-def hypotheses(ids, lengths, scores, log_probs, finished, options: SearchOptions) -> Hypotheses:
-    """Hypotheses with padding behind their ends, cut to the longest, and -inf for the score of those that are none."""
+def hypotheses(
+    ids: tf.Tensor,
+    lengths: tf.Tensor,
+    scores: tf.Tensor,
+    log_probs: tf.Tensor,
+    finished: tf.Tensor,
+    options: SearchOptions,
+) -> Hypotheses:
+    """Hypotheses padded after their ends, truncated to the longest; the score of those that do not exist is -inf."""
     longest = tf.reduce_max(tf.pad(tf.reshape(lengths, [-1]), [[0, 1]]))  # 0 of an empty batch
     ids = ids[:, :, :longest]
     ids = tf.where(tf.range(longest) < lengths[..., None], ids, options.pad_id)

@@ -24,15 +24,15 @@ def coverage_penalty(coverage, beta):
     return beta * tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
 
 
-DEAD = -1e9
-"""The log-probability of what cannot happen. Finite, so that sums and differences of it are never NaN."""
+NEG_INF = -1e9
+"""Log-probability of the impossible. Finite, so that sums and differences of it are never NaN."""
 
 
 class Step(NamedTuple):
-    """What a step function is told.
+    """Input of a step function.
 
-    tokens: (B, K) int32, the last id of each beam. In the first step of a beam search there is one beam, BOS; K is
-        never known when the graph is built.
+    tokens: (B, K) int32, the last id of each active beam. In the first step of a beam search one beam is active, BOS;
+        K is not static.
     index: scalar int32, the position these ids have in the decoder's input; 0 is BOS's.
     ancestors: (B, K, C) int32. Beam k continues what slot `ancestors[b, k, t]` held at position t. Entries behind
         `index` mean nothing. C grows while the search runs.
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """What a step function answers.
+    """Result of a step function.
 
     logits: (B, K, V) float32 of the next id, with a static V.
     state: the new state, of the structure, types and ranks of the old one.
@@ -66,7 +66,7 @@ class SearchOptions:
     """The options that beam search, greedy search and sampling share.
 
     beam_size: K, the number of hypotheses kept alive.
-    n_best: how many of the K results must be what the search would find if it never stopped early; None: all.
+    nbest: how many of the K results must be what the search would find if it never stopped early; None: all.
     length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "average", length ** alpha; the length counts EOS.
     alpha: its exponent.
     min_length: ids before EOS, at the least.
@@ -79,7 +79,7 @@ class SearchOptions:
     eos_id: int
     pad_id: int = 0
     beam_size: int = 4
-    n_best: int | None = None
+    nbest: int | None = None
     length_penalty: str = "gnmt"
     alpha: float = 0.6
     min_length: int = 0
@@ -103,14 +103,14 @@ class SearchOptions:
             raise ValueError(f"length_penalty must be one of {LENGTH_PENALTIES}. Received: {self.length_penalty!r}.")
         if not 1 <= self.wanted <= self.beam_size:
             raise ValueError(
-                f"n_best must be from 1 to beam_size = {self.beam_size}, not {self.n_best}; lower it or widen the beam."
+                f"nbest must be from 1 to beam_size = {self.beam_size}, not {self.nbest}; lower it or widen the beam."
             )
         if self.eos_id in self.forbidden_ids:
             raise ValueError(f"forbidden_ids {self.forbidden_ids} must not hold eos_id = {self.eos_id}; take it out.")
 
     @property
     def wanted(self) -> int:
-        return self.beam_size if self.n_best is None else self.n_best
+        return self.beam_size if self.nbest is None else self.nbest
 
 
 class Hypotheses(NamedTuple):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_transformer.decoding._candidates import forbid, forbid_repeats
 from tf_transformer.decoding._greedy import first_paths, follow_paths
-from tf_transformer.decoding._options import DEAD, GrowFunction, Hypotheses, SearchOptions, StepFunction
+from tf_transformer.decoding._options import NEG_INF, GrowFunction, Hypotheses, SearchOptions, StepFunction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,13 +60,13 @@ def sample(
         allowed = _allowed(logits, index, history, options)
         tokens = _draw(allowed / sampling.temperature, values["uniform"][:, :, index], sampling)
         # Where nothing is allowed, what was drawn is not either.
-        possible = tf.gather(allowed, tokens, batch_dims=2) > DEAD / 2
+        possible = tf.gather(allowed, tokens, batch_dims=2) > NEG_INF / 2
         if "prefix" in values:
             width = tf.shape(values["prefix"])[1]
             forced = tf.pad(values["prefix"], [[0, 0], [0, 1]])[:, tf.minimum(index, width), None]
             inside = (index < values["prefix_lengths"])[:, None]
             tokens, possible = tf.where(inside, forced, tokens), possible | inside
-        return tf.where(possible, tf.gather(log_probs, tokens, batch_dims=2), DEAD), tokens
+        return tf.where(possible, tf.gather(log_probs, tokens, batch_dims=2), NEG_INF), tokens
 
     return follow_paths(step_fn, state, rows, choose, options, grow)
 
@@ -89,7 +89,7 @@ def _uniform(seeds, paths, limit):
 
 
 def _allowed(logits, index, history, options: SearchOptions):
-    """Logits with DEAD for every id that must not come next: (B, K, V)."""
+    """Logits with NEG_INF for every id that must not come next: (B, K, V)."""
     if options.no_repeat_ngram:
         logits = forbid_repeats(logits, history, index, options.no_repeat_ngram)
     ids = tf.range(logits.shape[-1])[None, None]

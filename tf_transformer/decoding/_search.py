@@ -5,7 +5,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.config import ModelConfig
-from tf_transformer.decoding._batching import in_chunks, search_in_chunks
+from tf_transformer.decoding._batching import map_batches, search_in_batches
 from tf_transformer.decoding._beam_search import beam_search
 from tf_transformer.decoding._decoder_step import DecoderStep
 from tf_transformer.decoding._options import Hypotheses, SearchOptions
@@ -81,7 +81,7 @@ def search_ids(
     def search(rows):
         return _search(model, rows, options, sampling)
 
-    return search_in_chunks(search, rows, options.beam_size)
+    return search_in_batches(search, rows, options.beam_size)
 
 
 def _search(model, rows, options, sampling) -> Hypotheses:
@@ -117,7 +117,7 @@ def score_ids(model: Transformer, source, target, target_lengths):
     def scores(some, longest):
         return [_score_rows(model, some["source"][:, :longest], some["target"][:, :longest], some["target_lengths"])]
 
-    return in_chunks(scores, rows, [tf.TensorSpec([None], tf.float32)])[0]
+    return map_batches(scores, rows, [tf.TensorSpec([None], tf.float32)])[0]
 
 
 def _score_rows(model, source, target, target_lengths):
@@ -135,11 +135,11 @@ def _of_positions(model, hidden, target):
     hidden, target = tf.reshape(hidden, [-1, model.config.model_dim]), tf.reshape(target, [-1])
     count = tf.shape(target)[0]
 
-    def block(first, found):
+    def some_positions(first: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         rows = slice(first, tf.minimum(first + POSITIONS, count))
         logits = model.logits(hidden[rows][None])[0]
         chosen = tf.gather(logits, target[rows], batch_dims=1)
         return first + POSITIONS, tf.concat([found, chosen - tf.reduce_logsumexp(logits, axis=-1)], axis=0)
 
     shapes = [tf.TensorShape([]), tf.TensorShape([None])]
-    return tf.while_loop(lambda first, _: first < count, block, [0, tf.zeros([0])], shape_invariants=shapes)[1]
+    return tf.while_loop(lambda first, _: first < count, some_positions, [0, tf.zeros([0])], shape_invariants=shapes)[1]

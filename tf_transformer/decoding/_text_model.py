@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_transformer._model_versions import newest_version
 from tf_transformer.decoding._batching import batches_at_a_time, in_batches
-from tf_transformer.decoding._translator import PairScore, Translation, to_translations
+from tf_transformer.decoding._results import PairScore, Translation, to_translations
 from tf_transformer.text import as_cell, as_line, chunks
 
 
@@ -33,12 +33,12 @@ class LoadedModel:
         """The best translation of each text, without a score, and whether the text was cut."""
         return self._translator.best(texts)
 
-    def n_best(self, texts: Sequence[bytes]) -> list[Translation]:
-        return self._translator.n_best(texts)
+    def nbest(self, texts: Sequence[bytes]) -> list[Translation]:
+        return self._translator.nbest(texts)
 
-    def scores(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
+    def score(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
         """The log-probability of each target given its source, its number of tokens, and whether the pair was cut."""
-        return self._translator.pair_scores(sources, targets)
+        return self._translator.score(sources, targets)
 
 
 class ExportedModel:
@@ -65,13 +65,13 @@ class ExportedModel:
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
         # `serving_default` would be quicker, but does not tell which texts were cut.
-        return [found._replace(texts=found.texts[:1], scores=found.scores[:1]) for found in self.n_best(texts)]
+        return [found._replace(texts=found.texts[:1], log_probs=found.log_probs[:1]) for found in self.nbest(texts)]
 
-    def n_best(self, texts: Sequence[bytes]) -> list[Translation]:
+    def nbest(self, texts: Sequence[bytes]) -> list[Translation]:
         call = self._signature("nbest")
         return in_batches(lambda batch: to_translations(call(text=_strings(batch))), texts)
 
-    def scores(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
+    def score(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
         """As a LoadedModel's, but the signature does not tell which pairs were cut."""
         call = self._signature("score")
 
@@ -107,7 +107,7 @@ class LineTranslation:
 
     Args:
         model: what translates, a `LoadedModel` or an `ExportedModel`.
-        n_best: None for one line a line; else a table with so many rows a line: number of the line, rank, score, text.
+        nbest: None for one line a line; else a table with so many rows a line: number of the line, rank, score, text.
         chunk_lines: lines held at a time; within them, lines of similar length are translated together.
         done: told the number of lines after each batch.
 
@@ -118,7 +118,7 @@ class LineTranslation:
     """
 
     model: object
-    n_best: int | None = None
+    nbest: int | None = None
     chunk_lines: int = CHUNK_LINES
     done: Callable[[int], None] | None = None
     lines: int = 0
@@ -126,15 +126,15 @@ class LineTranslation:
     num_truncated: int = 0
 
     def __post_init__(self):
-        if self.n_best is not None and not 1 <= self.n_best <= self.model.limit:
+        if self.nbest is not None and not 1 <= self.nbest <= self.model.limit:
             raise ValueError(
-                f"{self.model.name} gives from 1 to {self.model.limit} translations a line, not {self.n_best}; "
+                f"{self.model.name} gives from 1 to {self.model.limit} translations a line, not {self.nbest}; "
                 "ask for fewer, or widen the beam."
             )
 
     def __call__(self, lines: Iterable[bytes]) -> Iterator[str]:
         """Lines to text to write: for each chunk its translations, each with a line feed."""
-        call = self.model.translate if self.n_best is None else self.model.n_best
+        call = self.model.translate if self.nbest is None else self.model.nbest
         for chunk in chunks(lines, self.chunk_lines, CHUNK_BYTES):
             yield "".join(map(self._output, in_batches(call, chunk, threads=batches_at_a_time(), done=self.done)))
 
@@ -143,12 +143,12 @@ class LineTranslation:
         if found.truncated:
             self.num_truncated += 1
             self.truncated = [*self.truncated, self.lines][:5]
-        if self.n_best is None:
+        if self.nbest is None:
             return as_line(found.texts[0]) + "\n"
-        return "".join(self._row(found, rank) for rank in range(self.n_best))
+        return "".join(self._row(found, rank) for rank in range(self.nbest))
 
     def _row(self, found: Translation, rank: int) -> str:
         # A search may find fewer hypotheses than were asked for. The first row is always given.
-        if rank > 0 and found.scores[rank] <= _NONE:
+        if rank > 0 and found.log_probs[rank] <= _NONE:
             return ""
-        return f"{self.lines}\t{rank + 1}\t{found.scores[rank]:.6f}\t{as_cell(found.texts[rank])}\n"
+        return f"{self.lines}\t{rank + 1}\t{found.log_probs[rank]:.6f}\t{as_cell(found.texts[rank])}\n"

@@ -97,7 +97,7 @@ def evaluate(
     start = time.monotonic()
     found = in_batches(model.translate, texts, threads=batches_at_a_time(), done=done)
     seconds = time.monotonic() - start
-    pairs = in_batches(model.scores, texts, targets, threads=batches_at_a_time())
+    pairs = in_batches(model.score, texts, targets, threads=batches_at_a_time())
     hypotheses = [as_line(translation.texts[0]) for translation in found]
     return Evaluation(
         hypotheses=hypotheses,

@@ -100,7 +100,7 @@ def test_the_stop_guards_the_hypotheses_asked_for(alpha, wanted):
     """With alpha 2 and so many rows, a stop that forgets how far the penalty can still fall is caught."""
     rows, length = 60, 12
     model = ToyModel(rows, seed=5)
-    found = rows_of(run(model, [length] * rows, SearchOptions(EOS, beam_size=3, n_best=wanted, alpha=alpha)))
+    found = rows_of(run(model, [length] * rows, SearchOptions(EOS, beam_size=3, nbest=wanted, alpha=alpha)))
     options = SearchOptions(EOS, beam_size=3, alpha=alpha)
     for row in range(rows):
         assert_same(found[row][:wanted], toy_search.plain_beam_search(model, row, length, options)[:wanted])
@@ -108,7 +108,7 @@ def test_the_stop_guards_the_hypotheses_asked_for(alpha, wanted):
 
 def test_the_first_step_asks_one_beam_and_the_search_stops_early():
     model, asked = ToyModel(1, seed=1), []
-    options = SearchOptions(EOS, beam_size=3, n_best=1)
+    options = SearchOptions(EOS, beam_size=3, nbest=1)
 
     def step(step, state):
         asked.append(step.tokens.shape[1])
@@ -183,8 +183,8 @@ def test_an_empty_batch_and_rows_without_room():
 def test_options_say_what_is_wrong():
     with pytest.raises(ValueError, match="beam_size must be at least 1, not 0"):
         SearchOptions(EOS, beam_size=0)
-    with pytest.raises(ValueError, match="n_best must be from 1 to beam_size = 2, not 3"):
-        SearchOptions(EOS, beam_size=2, n_best=3)
+    with pytest.raises(ValueError, match="nbest must be from 1 to beam_size = 2, not 3"):
+        SearchOptions(EOS, beam_size=2, nbest=3)
     with pytest.raises(ValueError, match="forbidden_ids"):
         SearchOptions(EOS, forbidden_ids=(EOS,))
     with pytest.raises(ValueError, match="needs source_length"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.decoding import _batching as chunks
+from tf_transformer.decoding import _batching as batching
 from tf_transformer.decoding._options import Hypotheses
 
 
@@ -19,15 +19,15 @@ def lowest_ids(rows):
 
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_every_row_is_searched_in_its_place(monkeypatch, count):
-    monkeypatch.setattr(chunks, "MAX_ROWS", 3)
-    monkeypatch.setattr(chunks, "MAX_TOKENS", 22)
+    monkeypatch.setattr(batching, "MAX_ROWS", 3)
+    monkeypatch.setattr(batching, "MAX_TOKENS", 22)
     lengths = np.array([2, 11, 3, 5, 11, 2, 7][:count], np.int32)
     rows = {
         "source": tf.constant(np.arange(count * 11).reshape(count, 11), tf.int32),
         "lengths": tf.constant(lengths),
         "max_lengths": tf.fill([count], 2),
     }
-    found = tf.function(lambda: chunks.search_in_chunks(lowest_ids, rows, beams=2), autograph=False)()
+    found = tf.function(lambda: batching.search_in_batches(lowest_ids, rows, beams=2), autograph=False)()
     assert found.ids.shape == (count, 2, 2 if count else 0)
     if count:
         np.testing.assert_array_equal(found.ids[:, 0, 0], np.arange(count) * 11)

@@ -1,7 +1,7 @@
 import pytest
 
+from tf_transformer.decoding import Translation
 from tf_transformer.decoding._text_model import LineTranslation
-from tf_transformer.decoding._translator import Translation
 
 
 class Shouting:
@@ -13,9 +13,9 @@ class Shouting:
         self.batches = []
 
     def translate(self, texts):
-        return [found._replace(texts=found.texts[:1]) for found in self.n_best(texts)]
+        return [found._replace(texts=found.texts[:1]) for found in self.nbest(texts)]
 
-    def n_best(self, texts):
+    def nbest(self, texts):
         self.batches.append(len(texts))
         return [self._of(text.decode("utf-8", "replace")) for text in texts]
 
@@ -51,14 +51,14 @@ def test_line_ends_in_a_translation_become_spaces():
 
 
 def test_a_table_of_the_best():
-    output = list(LineTranslation(Shouting(), n_best=3)([b"x\ty", b""]))
+    output = list(LineTranslation(Shouting(), nbest=3)([b"x\ty", b""]))
     assert output == ["1\t1\t-1.500000\tX Y\n1\t2\t-2.250000\tx y? x y\n2\t1\t-1.500000\t\n2\t2\t-2.250000\t? \n"]
 
 
 def test_more_than_the_model_has_is_rejected():
     for count in (0, 4):
         with pytest.raises(ValueError, match=f"from 1 to 3 translations a line, not {count}"):
-            LineTranslation(Shouting(), n_best=count)
+            LineTranslation(Shouting(), nbest=count)
 
 
 def test_cut_lines_are_counted_and_the_first_are_named():

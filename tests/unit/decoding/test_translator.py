@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,7 +81,7 @@ def test_odd_rows_give_valid_text_and_leave_their_neighbours_alone(translator):
 
 
 def test_megabytes_cost_little(translator):
-    found = translator.n_best([b"x" * 5_000_000, "a dog."])
+    found = translator.nbest([b"x" * 5_000_000, "a dog."])
     assert [row.truncated for row in found] == [True, False]
 
 
@@ -91,7 +92,7 @@ def test_the_limit_is_exact_and_flagged(translator, tokenizers):
     assert lengths.numpy().tolist() == [LIMIT - 1, LIMIT, LIMIT]
     assert truncated.numpy().tolist() == [False, False, True]
     assert ids[:, -1].numpy().tolist() == [0, 3, 3]
-    assert [row.truncated for row in translator.n_best([below, at, above])] == [False, False, True]
+    assert [row.truncated for row in translator.nbest([below, at, above])] == [False, False, True]
 
 
 def test_the_output_is_bounded(model, tokenizers):
@@ -133,8 +134,8 @@ def test_scores_are_what_the_search_says(model, tokenizers, alpha):
 
 def test_score_of_pairs(translator, model, tokenizers):
     sources, targets = toy_sentences(3, seed=5), ["a big dog.", "", "the old tree is red."]
-    found = translator.scores(sources, targets)
-    for source, target, (score, tokens) in zip(sources, targets, found):
+    found = translator.score(sources, targets)
+    for source, target, (score, tokens, _) in zip(sources, targets, found):
         ids = tokenizers.target.encode(target)
         logits = model(
             {"source": tf.constant([tokenizers.source.encode(source)[:LIMIT]]), "target": tf.constant([[2, *ids[:-1]]])}
@@ -159,7 +160,7 @@ def test_pairs_are_scored_some_at_a_time(model, tokenizers, monkeypatch):
 def test_pairs_that_were_cut_are_flagged(translator):
     words = {count: " ".join(["dog"] * count) for count in (LIMIT - 1, LIMIT, LIMIT + 6, LIMIT + 7)}
     pairs = [(LIMIT - 1, LIMIT - 1), (LIMIT, LIMIT), (LIMIT - 1, LIMIT + 6), (LIMIT - 1, LIMIT + 7)]
-    found = translator.pair_scores(*([words[count] for count in side] for side in zip(*pairs)))
+    found = translator.score(*([words[count] for count in side] for side in zip(*pairs)))
     assert [pair.truncated for pair in found] == [False, True, False, True]
     assert [pair.tokens for pair in found] == [LIMIT, LIMIT + 1, LIMIT + 7, LIMIT + 7]
 
@@ -173,7 +174,7 @@ def test_a_prefix_begins_the_translation(translator):
 def test_a_prefix_that_was_cut_is_flagged(translator):
     # As many tokens as a translation may have at the longest, without EOS and one to choose.
     words = [" ".join(["dog"] * count) for count in (LIMIT + 5, LIMIT + 6)]
-    found = translator.n_best(["a dog."] * 2, prefixes=words)
+    found = translator.nbest(["a dog."] * 2, prefixes=words)
     assert [each.truncated for each in found] == [False, True]
     assert found[0].texts[0].startswith(words[0])
 
@@ -234,12 +235,21 @@ def test_every_option_of_the_sampling_is_passed_on(model, tokenizers, monkeypatc
 
 
 def test_wrong_arguments_are_named(translator, model, tokenizers):
-    with pytest.raises(ValueError, match="texts must be a list of strings, not one string"):
+    with pytest.raises(ValueError, match=r"texts must be a list of strings\. Received: one string"):
         translator("a dog.")
-    with pytest.raises(ValueError, match=r"texts\[1\] is of type int"):
+    with pytest.raises(ValueError, match=r"texts must contain strings\. Received: texts\[1\] of type int"):
         translator(["a dog.", 3])
     with pytest.raises(ValueError, match="2 sources and 1 targets"):
-        translator.scores(["a", "b"], ["c"])
+        translator.score(["a", "b"], ["c"])
     other = Transformer(dataclasses.replace(TOY, vocab_size=997))
     with pytest.raises(ValueError, match="source tokenizer's vocab_size must be the model's, 997"):
         Translator(other, TokenizerPair.of(tokenizers.source))
+
+
+@pytest.mark.parametrize("build", ["constructor", "from_workdir"])
+def test_another_backend_is_rejected(build, model, tokenizers, monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(
+        RuntimeError, match=r"needs Keras on TensorFlow\. Received: the backend 'jax'\. Set .*KERAS_BACKEND"
+    ):
+        Translator(model, tokenizers) if build == "constructor" else Translator.from_workdir("run")

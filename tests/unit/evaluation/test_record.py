@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tf_transformer.decoding._translator import PairScore, Translation
+from tf_transformer.decoding import PairScore, Translation
 from tf_transformer.evaluation._evaluation import evaluate
 from tf_transformer.evaluation._record import check_replaceable, record_name, write_record
 
@@ -16,7 +16,7 @@ class Echo:
     def translate(self, texts):
         return [Translation([text.decode()], [], b"six" in text) for text in texts]
 
-    def scores(self, sources, targets):
+    def score(self, sources, targets):
         counts = [len(target.split()) for target in targets]
         return [PairScore(-0.5 * count, count + 1, b"nine" in target) for count, target in zip(counts, targets)]
 
@@ -38,8 +38,8 @@ def test_the_figures_of_an_evaluation():
 
 def test_a_model_that_does_not_tell_of_cut_pairs_has_no_count_of_them():
     class Silent(Echo):
-        def scores(self, sources, targets):
-            return [pair._replace(truncated=None) for pair in super().scores(sources, targets)]
+        def score(self, sources, targets):
+            return [pair._replace(truncated=None) for pair in super().score(sources, targets)]
 
     evaluation = evaluate(Silent(), SOURCES, REFERENCES, bootstrap=0)
     assert evaluation.to_dict()["truncated_pairs"] is None

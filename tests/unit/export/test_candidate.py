@@ -12,13 +12,13 @@ def workdir(**decoding):
     return types.SimpleNamespace(config=Config(decoding=DecodingConfig(**decoding)))
 
 
-def test_n_best_is_the_work_directory_s_unless_it_is_given():
-    assert search_of(workdir(), {}).n_best is None
-    assert search_of(workdir(n_best=3), {}).n_best == 3
-    assert search_of(workdir(n_best=3), {"n_best": 2}).n_best == 2
+def test_nbest_is_the_work_directory_s_unless_it_is_given():
+    assert search_of(workdir(), {}).nbest is None
+    assert search_of(workdir(nbest=3), {}).nbest == 3
+    assert search_of(workdir(nbest=3), {"nbest": 2}).nbest == 2
 
 
 def test_more_than_there_are_beams_is_rejected_wherever_it_was_set():
-    for found, changes in ((workdir(n_best=3), {"beam_size": 2}), (workdir(beam_size=2), {"n_best": 3})):
-        with pytest.raises(ConfigError, match=r"n_best must be at most decoding\.beam_size = 2, not 3"):
+    for found, changes in ((workdir(nbest=3), {"beam_size": 2}), (workdir(beam_size=2), {"nbest": 3})):
+        with pytest.raises(ConfigError, match=r"nbest must be at most decoding\.beam_size = 2, not 3"):
             search_of(found, changes)

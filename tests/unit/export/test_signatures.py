@@ -68,6 +68,6 @@ def test_sides_of_different_length_are_rejected(run):
         run("score", source=["a", "b"], target=["c"])
 
 
-def test_n_best_narrows_nbest_alone():
-    found = trace_signatures(Toy(), n_best=2)["nbest"](tf.constant(ROWS))
+def test_nbest_narrows_its_signature_alone():
+    found = trace_signatures(Toy(), nbest=2)["nbest"](tf.constant(ROWS))
     assert (found["translations"].shape, found["scores"].shape, found["truncated"].shape) == ((3, 2), (3, 2), (3,))
