@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: install demo test test-quick test-slow fuzz lint coverage docs bench peers clean
+.PHONY: install demo test test-quick test-slow fuzz lint typecheck coverage docs bench peers clean
 
 install: $(VENV)/.installed
 
@@ -26,6 +26,9 @@ fuzz: $(VENV)/.installed-test
 lint: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+typecheck: $(VENV)/.installed-test
+	$(VENV)/bin/mypy
 
 # Coverage of the library by `make test`, worker processes and commands included; the report is build/coverage/index.html.
 coverage: $(VENV)/.installed-test

@@ -85,7 +85,7 @@ class Candidate:
 
 
 def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:
-    """The search of a work directory with changes; ConfigError if `n_best` exceeds the beam size."""
+    """The search of a work directory with changes; ConfigError if `nbest` exceeds the beam size."""
     decoding = dataclasses.replace(workdir.config.decoding, **changes)
     nbest, beams = decoding.nbest, decoding.beam_size
     if nbest is not None and nbest > beams:

@@ -5,7 +5,7 @@ import math
 import reprlib
 import types
 import typing
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 
 class ConfigError(ValueError):
@@ -22,7 +22,7 @@ class TypedFields:
     largest: ClassVar[dict[str, float]] = {}
     """Upper bounds of fields by name: far above what is useful, far below what overflows or exhausts the memory."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, annotation in self._types().items():
             object.__setattr__(self, name, _checked(self._where(name), annotation, getattr(self, name)))
         for name, bound in self.largest.items():
@@ -38,10 +38,10 @@ class TypedFields:
             raise ConfigError(f"{self._where(field)} must be {expected}, not {reprlib.repr(getattr(self, field))}.")
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return dataclasses.asdict(cast(Any, self))
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]):
+    def from_dict(cls, values: dict[str, Any]) -> Self:
         """The inverse of `to_dict`; keys that do not exist are rejected, missing ones take their defaults."""
         return cls(**{key: _built(cls._type(key), value) for key, value in values.items()})
 
@@ -53,10 +53,10 @@ class TypedFields:
     @classmethod
     def _types(cls) -> dict[str, Any]:
         hints = typing.get_type_hints(cls)
-        return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+        return {field.name: hints[field.name] for field in dataclasses.fields(cast(Any, cls))}
 
     @classmethod
-    def _type(cls, field: str):
+    def _type(cls, field: str) -> Any:
         types_by_name = cls._types()
         if field not in types_by_name:
             raise ConfigError(f"{cls._where(field)} does not exist. Fields: {', '.join(types_by_name)}.")
@@ -67,19 +67,19 @@ class TypedFields:
         return f"{getattr(cls, 'section', cls.__name__)}.{field}"
 
 
-def _alternatives(annotation) -> tuple:
+def _alternatives(annotation: Any) -> tuple:
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return typing.get_args(annotation)
     return (annotation,)
 
 
-def _built(annotation, value):
+def _built(annotation: Any, value: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, TypedFields) and isinstance(value, dict):
         return annotation.from_dict(value)
     return value
 
 
-def _checked(where: str, annotation, value):
+def _checked(where: str, annotation: Any, value: Any) -> Any:
     """`value` if it is of the annotated type (whole numbers pass for floats), else ConfigError."""
     for kind in _alternatives(annotation):
         if typing.get_origin(kind) is typing.Literal:
@@ -100,7 +100,7 @@ def _is_finite(value: int | float) -> bool:
         return False
 
 
-def _parsed(where: str, annotation, text: str):
+def _parsed(where: str, annotation: Any, text: str) -> Any:
     for kind in _alternatives(annotation):
         if kind is type(None) and text.lower() in ("none", "null", ""):
             return None
@@ -116,8 +116,8 @@ def _parsed(where: str, annotation, text: str):
     raise ConfigError(f"{where} must be {_spelled(annotation)}, not {reprlib.repr(text)}.")
 
 
-def _spelled(annotation) -> str:
-    names = []
+def _spelled(annotation: Any) -> str:
+    names: list[str] = []
     for kind in _alternatives(annotation):
         if typing.get_origin(kind) is typing.Literal:
             names.extend(repr(choice) for choice in typing.get_args(kind))

@@ -196,7 +196,7 @@ class DecodingConfig(TypedFields):
 
     section: ClassVar[str] = "decoding"
     largest: ClassVar[dict[str, float]] = {
-        **dict.fromkeys(("beam_size", "n_best", "no_repeat_ngram"), 1000),
+        **dict.fromkeys(("beam_size", "nbest", "no_repeat_ngram"), 1000),
         **dict.fromkeys(("max_extra_length", "min_length", "max_source_length"), 1_000_000),
         **dict.fromkeys(("alpha", "coverage_penalty", "diversity", "temperature"), 1e6),
         "top_k": 10_000_000,
@@ -263,7 +263,7 @@ class Config(TypedFields):
     def _override_one(self, setting: str) -> "Config":
         path, equals, text = setting.partition("=")
         name, dot, field = path.strip().partition(".")
-        sections = {"model": self.model, "training": self.training, "decoding": self.decoding}
+        sections: dict[str, Any] = {"model": self.model, "training": self.training, "decoding": self.decoding}
         if not equals or not dot or name not in sections:
             raise ConfigError(
                 f"A setting looks like section.field=value with a section of {', '.join(sections)}; got {setting!r}."

@@ -74,7 +74,7 @@ class Transformer(keras.Model):
         return cls(dataclasses.replace(get_preset(preset).model, **changes))
 
     def build(self, input_shape: Any = None) -> None:
-        if self.built:
+        if getattr(self, "built", False):
             return
         hidden = (None, None, self.config.model_dim)
         for embedding in (self.source_embedding, self.target_embedding, self.output_embedding):

@@ -5,6 +5,7 @@ row C with 4 layers. Columns of the table that a preset does not name are as in 
 """
 
 from dataclasses import replace
+from typing import Any
 
 from tf_transformer.config import Config, ConfigError, ModelConfig
 
@@ -12,7 +13,7 @@ BASE = Config()
 
 
 def _variant(
-    name: str, of: Config = BASE, training: dict | None = None, decoding: dict | None = None, **model
+    name: str, of: Config = BASE, training: dict | None = None, decoding: dict | None = None, **model: Any
 ) -> Config:
     return replace(
         of,
@@ -124,7 +125,7 @@ def count_parameters(model: ModelConfig) -> int:
 def table(vocab_size: int | None = None) -> str:
     """The presets as lines of text, in the columns of the paper's Table 3."""
     heading = ("preset", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "smooth", "steps", "vocabulary", "params")
-    rows = [heading]
+    rows: list[tuple] = [heading]
     for name, config in PRESETS.items():
         model = replace(config.model, vocab_size=vocab_size or config.model.vocab_size)
         layers = (

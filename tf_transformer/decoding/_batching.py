@@ -39,8 +39,8 @@ def search_in_batches(search: Callable[[Batch], Hypotheses], rows: Batch, beams:
 
     kinds = tf.int32, tf.int32, tf.float32, tf.float32, tf.bool
     specs = Hypotheses(*(tf.TensorSpec([None, beams], kind) for kind in kinds))
-    found = map_batches(found_in, rows, specs._replace(ids=tf.TensorSpec([None, beams, None], tf.int32)))
-    found = Hypotheses(*found)
+    columns = map_batches(found_in, rows, specs._replace(ids=tf.TensorSpec([None, beams, None], tf.int32)))
+    found = Hypotheses(*columns)
     return found._replace(ids=found.ids[:, :, : tf.reduce_max(tf.pad(tf.reshape(found.lengths, [-1]), [[0, 1]]))])
 
 

@@ -4,6 +4,7 @@ Constraints decide what is produced, not what it scores: log-probabilities stay 
 """
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -15,7 +16,7 @@ SMALL = 16
 """With fewer blocks than this many times the candidates, one plain top_k is as good."""
 
 
-def top_candidates(logits, count):
+def top_candidates(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     """The `count` largest logits and their ids, ties by the lower id: (…, V) -> (…, count), (…, count).
 
     In two stages: the largest of each block, then the candidates inside the best `count` blocks. Whatever is among
@@ -45,7 +46,7 @@ def _block_size(vocab_size: int, count: int) -> int:
     return min(sizes, key=lambda size: abs(size - balanced), default=balanced)
 
 
-def _blocks(logits, size):
+def _blocks(logits: tf.Tensor, size: int) -> tf.Tensor:
     """(…, V) -> (…, ceil(V / size), size)."""
     missing = -logits.shape[-1] % size
     if missing:
@@ -54,7 +55,7 @@ def _blocks(logits, size):
     return tf.reshape(logits, shape)
 
 
-def log_normalizer(logits, likely):
+def log_normalizer(logits: tf.Tensor, likely: tf.Tensor) -> tf.Tensor:
     """log(sum(exp(logits))), given a likely id of each row: (…, V), (…,) int32 -> (…,).
 
     By way of the softmax, which TensorFlow computes in one pass: the logit of an id less its log-probability.
@@ -70,7 +71,7 @@ def spare_candidates(options: SearchOptions) -> int:
     return len(options.forbidden_ids) + (options.min_length > 0)
 
 
-def forbid(values, ids, index, options: SearchOptions):
+def forbid(values: tf.Tensor, ids: tf.Tensor, index: tf.Tensor, options: SearchOptions) -> tf.Tensor:
     """Candidates without forbidden ids, and without EOS before the minimum length: (B, K, M) twice -> (B, K, M)."""
     for forbidden in options.forbidden_ids:
         values = tf.where(ids == forbidden, NEG_INF, values)
@@ -79,7 +80,14 @@ def forbid(values, ids, index, options: SearchOptions):
     return values
 
 
-def force_prefix(values, ids, log_probs_of, index, prefix, prefix_lengths):
+def force_prefix(
+    values: tf.Tensor,
+    ids: tf.Tensor,
+    log_probs_of: Callable,
+    index: tf.Tensor,
+    prefix: tf.Tensor,
+    prefix_lengths: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Candidates of which only the prefix's id is left in rows whose prefix is not over.
 
     Args:
@@ -96,7 +104,7 @@ def force_prefix(values, ids, log_probs_of, index, prefix, prefix_lengths):
     return tf.where(rows, only, values), tf.where(rows, token[:, None, None], ids)
 
 
-def forbid_repeats(logits, history, index, size):
+def forbid_repeats(logits: tf.Tensor, history: tf.Tensor, index: tf.Tensor, size: int) -> tf.Tensor:
     """Logits without the ids that would end an n-gram a second time.
 
     Args:
@@ -118,7 +126,14 @@ def forbid_repeats(logits, history, index, size):
     return tf.tensor_scatter_nd_add(logits, places, tf.where(repeated, NEG_INF, 0.0))
 
 
-def best_continuations(logits, count, index, values, history, options: SearchOptions):
+def best_continuations(
+    logits: tf.Tensor,
+    count: int,
+    index: tf.Tensor,
+    values: dict[str, tf.Tensor],
+    history: tf.Tensor,
+    options: SearchOptions,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """At least `count` continuations of each beam, the best first except for those that are forbidden.
 
     Args:
@@ -138,7 +153,7 @@ def best_continuations(logits, count, index, values, history, options: SearchOpt
     log_probs = forbid(best - normalizer[..., None], ids, index, options)
     if "prefix" in values:
 
-        def log_probs_of(token):
+        def log_probs_of(token: tf.Tensor) -> tf.Tensor:
             token = tf.broadcast_to(token[:, None], tf.shape(normalizer))
             return tf.gather(logits, token, batch_dims=2) - normalizer
 

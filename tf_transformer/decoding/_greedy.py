@@ -1,5 +1,6 @@
 """Greedy search, and the unbranched paths that it shares with sampling."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -18,14 +19,21 @@ from tf_transformer.decoding._options import (
 )
 
 
-def follow_paths(step_fn, state, rows: SearchState, choose, options: SearchOptions, grow) -> Hypotheses:
+def follow_paths(
+    step_fn: StepFunction,
+    state: Any,
+    rows: SearchState,
+    choose: Callable,
+    options: SearchOptions,
+    grow: GrowFunction | None,
+) -> Hypotheses:
     """The paths that `choose` takes from `first_paths`, each until EOS or its longest length.
 
     choose: (logits (B, K, V), index, values, history (B, K, C)) -> log-probability and id of the next step,
         (B, K) each; a log-probability of NEG_INF ends the path with nothing.
     """
 
-    def advance(index, rows, state):
+    def advance(index: tf.Tensor, rows: SearchState, state: Any) -> tuple[SearchState, Any]:
         return _advance(step_fn, index, rows, state, choose, options)
 
     rows = run_search(advance, rows, state, tf.reduce_max(rows.values["max_lengths"]), grow)
@@ -37,7 +45,13 @@ def follow_paths(step_fn, state, rows: SearchState, choose, options: SearchOptio
 
 
 def first_paths(
-    start_ids, max_lengths, paths, options, prefix=None, prefix_lengths=None, source_length=None
+    start_ids: tf.Tensor,
+    max_lengths: tf.Tensor,
+    paths: int,
+    options: SearchOptions,
+    prefix: tf.Tensor = None,
+    prefix_lengths: tf.Tensor = None,
+    source_length: tf.Tensor = None,
 ) -> SearchState:
     """`paths` empty hypotheses per row."""
     batch = tf.shape(start_ids)[0]
@@ -56,7 +70,9 @@ def first_paths(
     return SearchState(max_lengths <= 0, values, histories)
 
 
-def _advance(step_fn, index, rows, state, choose, options):
+def _advance(
+    step_fn: StepFunction, index: tf.Tensor, rows: SearchState, state: Any, choose: Callable, options: SearchOptions
+) -> tuple[SearchState, Any]:
     values, ids = dict(rows.values), rows.histories["ids"]
     shape = tf.shape(ids)
     own = tf.broadcast_to(tf.range(shape[1])[None, :, None], shape)
@@ -91,7 +107,9 @@ def greedy_search(
     """Find one hypothesis per row; the arguments are those of `beam_search`. Diversity has no meaning here."""
     rows = first_paths(start_ids, max_lengths, 1, options, prefix, prefix_lengths, source_length)
 
-    def choose(logits, index, values, history):
+    def choose(
+        logits: tf.Tensor, index: tf.Tensor, values: dict[str, tf.Tensor], history: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         log_probs, ids = best_continuations(logits, 1, index, values, history, options)
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
         return (tf.gather(log_probs, best, batch_dims=2), tf.gather(ids, best, batch_dims=2))

@@ -50,7 +50,9 @@ def run_search(
         grow: (state, capacity) -> state with room for so many steps.
     """
 
-    def until_full(index, capacity, places, results, live, state):
+    def until_full(
+        index: tf.Tensor, capacity: tf.Tensor, places: tf.Tensor, results: SearchState, live: SearchState, state: Any
+    ) -> tuple:
         places, live, state = _without_done(places, live, state)
         capacity = tf.where(index < capacity, capacity, _next_capacity(capacity, limit))
         live, results = _grown(live, capacity), _grown(results, capacity)
@@ -72,14 +74,16 @@ def run_search(
     return last[3]
 
 
-def _run_until_full(advance, index, capacity, live, state):
+def _run_until_full(
+    advance: Callable, index: tf.Tensor, capacity: tf.Tensor, live: SearchState, state: Any
+) -> tuple[tf.Tensor, SearchState, Any]:
     """Steps until the histories are full or half of the rows are done."""
     count = tf.shape(live.done)[0]
 
-    def unfinished(index, live, state):
+    def unfinished(index: tf.Tensor, live: SearchState, state: Any) -> tf.Tensor:
         return (index < capacity) & (2 * tf.reduce_sum(tf.cast(live.done, tf.int32)) < count)
 
-    def step(index, live, state):
+    def step(index: tf.Tensor, live: SearchState, state: Any) -> tuple[tf.Tensor, SearchState, Any]:
         live, state = advance(index, live, state)
         return index + 1, live, state
 
@@ -87,7 +91,7 @@ def _run_until_full(advance, index, capacity, live, state):
     return tf.while_loop(unfinished, step, first, shape_invariants=tf.nest.map_structure(_any_sizes, first))
 
 
-def _without_done(places, live, state):
+def _without_done(places: tf.Tensor, live: SearchState, state: Any) -> tuple[tf.Tensor, SearchState, Any]:
     """The rows that still run: their places in the batch, what is known of them, and the model's state."""
     left = tf.reshape(tf.where(~live.done), [-1])
     return tf.cond(
@@ -97,26 +101,26 @@ def _without_done(places, live, state):
     )
 
 
-def _next_capacity(capacity, limit):
+def _next_capacity(capacity: tf.Tensor, limit: tf.Tensor) -> tf.Tensor:
     return tf.minimum(capacity + tf.maximum(MIN_GROWTH, capacity // 4), limit)
 
 
-def _grown(rows: SearchState, capacity) -> SearchState:
-    def pad(history):
+def _grown(rows: SearchState, capacity: tf.Tensor) -> SearchState:
+    def pad(history: tf.Tensor) -> tf.Tensor:
         rank = history.shape.rank
         return tf.pad(history, [[0, 0]] * (rank - 1) + [[0, capacity - tf.shape(history)[-1]]])
 
     return rows._replace(histories=tf.nest.map_structure(pad, rows.histories))
 
 
-def _any_sizes(tensor):
+def _any_sizes(tensor: tf.Tensor) -> tf.TensorShape:
     return tf.TensorShape([None] * tensor.shape.rank)
 
 
 def keep_done(old: SearchState, new: SearchState) -> SearchState:
     """The new rows, but the old ones where they were done already."""
 
-    def choose(before, after):
+    def choose(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
         done = tf.reshape(old.done, tf.concat([tf.shape(old.done), tf.ones([after.shape.rank - 1], tf.int32)], axis=0))
         return tf.where(done, before, after)
 
@@ -137,7 +141,7 @@ def best_hypotheses(rows: SearchState, options: SearchOptions) -> Hypotheses:
     rank = tf.range(beams)[None]
     places = tf.where(rank < count, rank, beams + rank - count)
 
-    def join(finished, alive):
+    def join(finished: tf.Tensor, alive: tf.Tensor) -> tf.Tensor:
         return tf.gather(tf.concat([finished, tf.gather(alive, order, batch_dims=1)], axis=1), places, batch_dims=1)
 
     lengths = tf.where(alive, values["lengths"][:, None], 0)

@@ -9,7 +9,7 @@ import tensorflow as tf
 LENGTH_PENALTIES = ("gnmt", "average")
 
 
-def length_penalty(length, alpha, kind="gnmt"):
+def length_penalty(length: tf.Tensor, alpha: float, kind: Any = "gnmt") -> tf.Tensor:
     """What a log-probability is divided by: int (…) -> float32 (…).
 
     "gnmt": ((5 + length) / 6) ** alpha of Wu et al. (2016), section 6.1 of the paper. "average": length ** alpha, as in
@@ -19,7 +19,7 @@ def length_penalty(length, alpha, kind="gnmt"):
     return (tf.maximum(length, 1.0) if kind == "average" else (5.0 + length) / 6.0) ** alpha
 
 
-def coverage_penalty(coverage, beta):
+def coverage_penalty(coverage: tf.Tensor, beta: float) -> tf.Tensor:
     """beta * sum over the source of log(min(attention so far, 1)): (…, S) -> (…), at most 0."""
     return beta * tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
 
@@ -88,7 +88,7 @@ class SearchOptions:
     diversity: float = 0.0
     forbidden_ids: tuple[int, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, least in (
             ("beam_size", 1),
             ("alpha", 0),

@@ -23,7 +23,7 @@ class SamplingOptions:
     top_k: int = 0
     top_p: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.temperature <= 0:
             raise ValueError(f"temperature must be above 0, not {self.temperature}; for the best id use greedy search.")
         if self.top_k < 0:
@@ -55,7 +55,9 @@ def sample(
     rows = first_paths(start_ids, max_lengths, paths, options, prefix, prefix_lengths, source_length)
     rows.values["uniform"] = _uniform(seeds, paths, limit)
 
-    def choose(logits, index, values, history):
+    def choose(
+        logits: tf.Tensor, index: tf.Tensor, values: dict[str, tf.Tensor], history: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         log_probs = tf.nn.log_softmax(logits)
         allowed = _allowed(logits, index, history, options)
         tokens = _draw(allowed / sampling.temperature, values["uniform"][:, :, index], sampling)
@@ -71,14 +73,14 @@ def sample(
     return follow_paths(step_fn, state, rows, choose, options, grow)
 
 
-def _uniform(seeds, paths, limit):
+def _uniform(seeds: tf.Tensor, paths: int, limit: tf.Tensor) -> tf.Tensor:
     """Numbers in [0, 1) for every step of every path, from each row's own seed: (B, 2) -> (B, K, limit).
 
     A step's number must not depend on the longest row of the batch, so each step has a draw of its own.
     """
 
-    def of_row(seed):
-        def of_step(step):
+    def of_row(seed: tf.Tensor) -> tf.Tensor:
+        def of_step(step: tf.Tensor) -> tf.Tensor:
             return tf.random.stateless_uniform([paths], tf.random.experimental.stateless_fold_in(seed, step))
 
         return tf.transpose(tf.map_fn(of_step, tf.range(limit), fn_output_signature=tf.float32))
@@ -88,7 +90,7 @@ def _uniform(seeds, paths, limit):
     return tf.map_fn(of_row, tf.pad(seeds, [[0, 1], [0, 0]]), fn_output_signature=signature)[:-1]
 
 
-def _allowed(logits, index, history, options: SearchOptions):
+def _allowed(logits: tf.Tensor, index: tf.Tensor, history: tf.Tensor, options: SearchOptions) -> tf.Tensor:
     """Logits with NEG_INF for every id that must not come next: (B, K, V)."""
     if options.no_repeat_ngram:
         logits = forbid_repeats(logits, history, index, options.no_repeat_ngram)
@@ -96,7 +98,7 @@ def _allowed(logits, index, history, options: SearchOptions):
     return forbid(logits, ids, index, options)
 
 
-def _draw(logits, uniform, sampling: SamplingOptions):
+def _draw(logits: tf.Tensor, uniform: tf.Tensor, sampling: SamplingOptions) -> tf.Tensor:
     """One id a path, by the inverse of the cumulative distribution: (B, K, V), (B, K) -> (B, K)."""
     vocab_size = logits.shape[-1]
     if not sampling.top_k and sampling.top_p == 1:
@@ -108,7 +110,7 @@ def _draw(logits, uniform, sampling: SamplingOptions):
     return tf.gather(ids, place, batch_dims=2)
 
 
-def _invert(probs, uniform):
+def _invert(probs: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     """The first place whose cumulative probability exceeds the number, of those that are possible at all."""
     sums = tf.cumsum(probs, axis=-1)
     target = uniform[..., None] * sums[..., -1:]

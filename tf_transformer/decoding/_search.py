@@ -1,6 +1,6 @@
 """Model functions of ids: text to ids, search over a source, and the log-probability of a target."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -34,7 +34,7 @@ class Ids(NamedTuple):
     empty: tf.Tensor
 
 
-def text_to_ids(text, tokenizer, limit: int) -> Ids:
+def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
     """At most `limit` ids a row, the last of them EOS (if the tokenizer adds it): text [N] string -> (N, S), S > 0."""
     text = tf.strings.strip(tf.ensure_shape(text, [None]))
     most = limit * BYTES_PER_TOKEN
@@ -78,18 +78,20 @@ def search_ids(
         sampling: None is beam search.
     """
 
-    def search(rows):
+    def search(rows: dict[str, tf.Tensor]) -> Hypotheses:
         return _search(model, rows, options, sampling)
 
     return search_in_batches(search, rows, options.beam_size)
 
 
-def _search(model, rows, options, sampling) -> Hypotheses:
+def _search(
+    model: Transformer, rows: dict[str, tf.Tensor], options: SearchOptions, sampling: SamplingOptions | None
+) -> Hypotheses:
     decoder = DecoderStep.from_model(model, options.beam_size, with_attention=options.coverage_penalty > 0)
     source, lengths = rows["source"], rows["max_lengths"]
     state = decoder.start(model.encode(source), padding_mask(source, model.config.pad_id))
     start = tf.fill(tf.shape(lengths), model.config.bos_id)
-    arguments = {name: rows[name] for name in ("prefix", "prefix_lengths") if name in rows}
+    arguments: dict[str, Any] = {name: rows[name] for name in ("prefix", "prefix_lengths") if name in rows}
     arguments |= {"grow": decoder.grow, "source_length": tf.shape(source)[1]}
     if sampling is None:
         return beam_search(decoder, state, start, lengths, options, **arguments)
@@ -100,7 +102,7 @@ POSITIONS = 512
 """Positions whose logits are held at once: (512, V) instead of (B, T, V)."""
 
 
-def score_ids(model: Transformer, source, target, target_lengths):
+def score_ids(model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor) -> tf.Tensor:
     """The sum of the log-probabilities of each row's ids, some rows at a time.
 
     Args:
@@ -114,13 +116,13 @@ def score_ids(model: Transformer, source, target, target_lengths):
     rows = {"source": source, "target": target, "target_lengths": target_lengths}
     rows["lengths"] = tf.maximum(source_lengths, target_lengths)
 
-    def scores(some, longest):
+    def scores(some: dict[str, tf.Tensor], longest: tf.Tensor) -> list[tf.Tensor]:
         return [_score_rows(model, some["source"][:, :longest], some["target"][:, :longest], some["target_lengths"])]
 
     return map_batches(scores, rows, [tf.TensorSpec([None], tf.float32)])[0]
 
 
-def _score_rows(model, source, target, target_lengths):
+def _score_rows(model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor) -> tf.Tensor:
     start = tf.fill([tf.shape(target)[0], 1], model.config.bos_id)
     inputs = tf.concat([start, target[:, :-1]], axis=1)
     mask = padding_mask(source, model.config.pad_id)
@@ -130,7 +132,7 @@ def _score_rows(model, source, target, target_lengths):
     return tf.reduce_sum(tf.where(counted, each, 0.0), axis=1)
 
 
-def _of_positions(model, hidden, target):
+def _of_positions(model: Transformer, hidden: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """Log-probabilities (B * T,) of the ids, some positions at a time."""
     hidden, target = tf.reshape(hidden, [-1, model.config.model_dim]), tf.reshape(target, [-1])
     count = tf.shape(target)[0]

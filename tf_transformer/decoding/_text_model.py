@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +12,7 @@ import tensorflow as tf
 from tf_transformer._model_versions import newest_version
 from tf_transformer.decoding._batching import batches_at_a_time, in_batches
 from tf_transformer.decoding._results import PairScore, Translation, to_translations
+from tf_transformer.decoding._translator import Translator
 from tf_transformer.text import as_cell, as_line, chunks
 
 
@@ -23,7 +25,7 @@ class LoadedModel:
         limit: translations that a text has at most.
     """
 
-    def __init__(self, translator, name: str = "The model", target_language: str | None = None):
+    def __init__(self, translator: Translator, name: str = "The model", target_language: str | None = None):
         self._translator = translator
         self.name = name
         self.target_language = target_language
@@ -75,14 +77,14 @@ class ExportedModel:
         """As a LoadedModel's, but the signature does not tell which pairs were cut."""
         call = self._signature("score")
 
-        def of_batch(source, target):
+        def of_batch(source: list[bytes], target: list[bytes]) -> list[PairScore]:
             found = call(source=_strings(source), target=_strings(target))
             columns = found["score"].numpy().tolist(), found["tokens"].numpy().tolist()
             return [PairScore(*row, truncated=None) for row in zip(*columns)]
 
         return in_batches(of_batch, sources, targets)
 
-    def _signature(self, name: str) -> Callable:
+    def _signature(self, name: str) -> Any:
         signatures = self._loaded.signatures
         if name not in signatures:
             known = ", ".join(signatures) or "none"
@@ -117,7 +119,7 @@ class LineTranslation:
         num_truncated: how many it cut.
     """
 
-    model: object
+    model: Any
     nbest: int | None = None
     chunk_lines: int = CHUNK_LINES
     done: Callable[[int], None] | None = None
@@ -125,7 +127,7 @@ class LineTranslation:
     truncated: list[int] = dataclasses.field(default_factory=list)
     num_truncated: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.nbest is not None and not 1 <= self.nbest <= self.model.limit:
             raise ValueError(
                 f"{self.model.name} gives from 1 to {self.model.limit} translations a line, not {self.nbest}; "

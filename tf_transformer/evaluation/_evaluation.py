@@ -4,7 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
-from tf_transformer.decoding import batches_at_a_time, count_truncated, in_batches
+from tf_transformer.decoding import ExportedModel, LoadedModel, batches_at_a_time, count_truncated, in_batches
 from tf_transformer.evaluation._scores import (
     BOOTSTRAP,
     Score,
@@ -70,7 +70,7 @@ class Evaluation:
 
 
 def evaluate(
-    model,
+    model: LoadedModel | ExportedModel,
     sources: Sequence[str],
     references: Sequence[str],
     target_language: str | None = None,

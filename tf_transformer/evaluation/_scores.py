@@ -9,6 +9,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import sacrebleu.metrics
 import sacremoses
@@ -99,10 +100,10 @@ def compound_split_score(
 ) -> Score:
     """The paper's measure: BLEU without smoothing on words as `compound_split` makes them."""
     moses = sacremoses.MosesTokenizer(lang=target_language or "en")
-    sides = ([compound_split(line, moses) for line in side] for side in (hypotheses, references))
+    words = [[compound_split(line, moses) for line in side] for side in (hypotheses, references)]
     # `force`: sacreBLEU warns of text that looks tokenized, as here it must.
     metric = sacrebleu.metrics.BLEU(tokenize="none", smooth_method="none", force=True)
-    score = _score(COMPOUND_SPLIT, metric, *sides, bootstrap)
+    score = _score(COMPOUND_SPLIT, metric, words[0], words[1], bootstrap)
     tokenization = f"tok:moses-{target_language or 'en'}+compound-split"
     return dataclasses.replace(score, signature=score.signature.replace("tok:none", tokenization))
 
@@ -125,7 +126,7 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _score(name: str, metric, hypotheses: Sequence[str], references: Sequence[str], bootstrap: int) -> Score:
+def _score(name: str, metric: Any, hypotheses: Sequence[str], references: Sequence[str], bootstrap: int) -> Score:
     check_bootstrap(bootstrap)
     # One sentence cannot be resampled, and one resampling has no spread.
     bootstrap = bootstrap if bootstrap > 1 and len(hypotheses) > 1 else 0
@@ -156,7 +157,7 @@ def check_tokenizer(tokenizer: str | None) -> None:
 
 def tokenizer_name(score: Score) -> str:
     """The name by which sacreBLEU's command takes the tokenizer of a score; a signature may add a version to it."""
-    told = re.search(r"tok:([^|]+)", score.signature)[1]
+    told = score.signature.partition("tok:")[2].partition("|")[0]
     return max((name for name in sacrebleu.metrics.BLEU.TOKENIZERS if name and told.startswith(name)), key=len)
 
 

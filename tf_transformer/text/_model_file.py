@@ -6,6 +6,7 @@ blindly is checked here first.
 
 import hashlib
 import pathlib
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -56,7 +57,7 @@ def sha256_of(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def _check_pieces(model, name: str) -> None:
+def _check_pieces(model: Any, name: str) -> None:
     pieces = model.pieces
     if not 3 <= len(pieces) <= MAX_PIECES:
         raise _bad(name, f"it has {len(pieces):,} pieces, expected 3 to {MAX_PIECES:,}")

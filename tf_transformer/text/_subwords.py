@@ -31,7 +31,7 @@ class IdMap:
     eos_id: int
     add_eos: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "ids", tuple(int(i) for i in self.ids))
         special = (self.pad_id, self.unk_id, self.bos_id, self.eos_id)
         if not self.ids or not all(0 <= i < self.vocab_size for i in (*self.ids, *special)):
@@ -115,7 +115,7 @@ class Subwords:
             self.pad_id, self.unk_id, self.bos_id, self.eos_id = PAD_ID, UNK_ID, BOS_ID, EOS_ID
             self.sha256 = sha256_of(model)
         else:
-            self._check_map(name)
+            self._check_map(id_map, name)
             self.vocab_size = id_map.vocab_size
             self.pad_id, self.unk_id = id_map.pad_id, id_map.unk_id
             self.bos_id, self.eos_id = id_map.bos_id, id_map.eos_id
@@ -128,8 +128,8 @@ class Subwords:
 
     def encode_batch(self, texts: Iterable[str | bytes]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them, on one thread."""
-        texts = [to_valid_text(text) for text in texts]
-        rows = self._processor.encode(texts, add_eos=self.add_eos, num_threads=1)
+        valid = [to_valid_text(text) for text in texts]
+        rows = self._processor.encode(valid, add_eos=self.add_eos, num_threads=1)
         if self.id_map is None:
             return rows
         return [[self._to_model[i] for i in row] for row in rows]
@@ -163,16 +163,16 @@ class Subwords:
                 "train it with train_tokenizer, or give it an IdMap"
             )
 
-    def _check_map(self, name: str) -> None:
-        if len(self.id_map.ids) != self._pieces:
+    def _check_map(self, id_map: IdMap, name: str) -> None:
+        if len(id_map.ids) != self._pieces:
             raise TokenizerError(
-                f"{name}: it has {self._pieces} pieces but its table of ids has {len(self.id_map.ids)}; "
+                f"{name}: it has {self._pieces} pieces but its table of ids has {len(id_map.ids)}; "
                 "the two belong to different models"
             )
-        if self.id_map.ids[self._processor.eos_id()] != self.id_map.eos_id:
-            raise TokenizerError(f"{name}: its table of ids must map the piece </s> to eos_id {self.id_map.eos_id}")
+        if id_map.ids[self._processor.eos_id()] != id_map.eos_id:
+            raise TokenizerError(f"{name}: its table of ids must map the piece </s> to eos_id {id_map.eos_id}")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return (Subwords, (self.model, self.id_map))
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_text
@@ -125,7 +126,7 @@ class _LastingModel(tf.saved_model.experimental.TrackableResource):
         self._model, self._shared_name = model, name
         _ = self.resource_handle  # reading it creates the resource
 
-    def _create_resource(self):
+    def _create_resource(self) -> Any:
         make = sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op
         return make(model=self._model, shared_name=self._shared_name)
 
@@ -135,7 +136,7 @@ def _valid_utf8(text: tf.Tensor) -> tf.Tensor:
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
 
 
-def train_tokenizer(texts: Iterable[str | bytes], vocab_size: int, **options) -> Tokenizer:
+def train_tokenizer(texts: Iterable[str | bytes], vocab_size: int, **options: Any) -> Tokenizer:
     """A new tokenizer of `vocab_size` pieces; `options` are those of `vocabulary.train_model`."""
     return Tokenizer(train_model(texts, vocab_size, **options))
 
