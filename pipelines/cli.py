@@ -99,12 +99,12 @@ def _parse(argv: list[str]) -> argparse.Namespace | None:
     parser.add_argument("--version", action="version", version=f"tf-transformer {__version__}")
     parser.set_defaults(verb=None, verbose=False)
     verbs = parser.add_subparsers(metavar="VERB", title="verbs")
-    place, called = next(((i, word) for i, word in enumerate(argv) if not word.startswith("-")), (None, None))
+    called = next((word for word in argv if not word.startswith("-")), None)
     for verb, summary in VERBS.items():
         child = verbs.add_parser(verb, help=summary, description=summary)
         if verb == called:
             _add_verb(child, verb)
-            _reject_unknown_flags(child, argv[place + 1 :])
+            _reject_unknown_flags(child, argv[argv.index(verb) + 1 :])
     if called is not None and called not in VERBS:
         parser.error(f"Expected a verb: {', '.join(VERBS)}. Received: {called}.{_closest(called, VERBS)}")
     args = parser.parse_args(argv)

@@ -159,7 +159,7 @@ class Subwords:
         ids = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
         if ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise TokenizerError(
-                f"{name}: expected the ids 0, 1, 2, 3 for pad, unknown, start and end, got {ids} (-1: none); "
+                f"{name}: expected the ids 0, 1, 2, 3 for PAD, UNK, BOS and EOS, got {ids} (-1: none); "
                 "train it with train_tokenizer, or give it an IdMap"
             )
 

@@ -108,11 +108,6 @@ def devices_of(strategy: tf.distribute.Strategy) -> dict:
     return {"strategy": name, "replicas": strategy.num_replicas_in_sync, "workers": worker_of(strategy).count}
 
 
-def local_replicas(strategy: tf.distribute.Strategy) -> int:
-    """Replicas that this process drives."""
-    return strategy.num_replicas_in_sync // worker_of(strategy).count
-
-
 def _choose() -> str:
     if len(_workers_in_environment()) > 1:
         return "multi-worker"

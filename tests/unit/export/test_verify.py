@@ -84,7 +84,7 @@ def test_a_clean_process_answers_and_a_wrong_model_is_noticed(tmp_path):
 def test_what_does_not_load_is_rejected_with_the_reason(tmp_path):
     write_toy(tmp_path / "model")
     (tmp_path / "model" / "variables" / "variables.index").unlink()
-    with pytest.raises(ExportRejected, match=r"does not load and answer in a process of its own(?s:.)*variables"):
+    with pytest.raises(ExportRejected, match=r"does not load and answer in a separate process(?s:.)*variables"):
         verify_export(tmp_path / "model", ASKED, [EXPECTED])
 
 
