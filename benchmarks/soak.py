@@ -68,6 +68,7 @@ class Soak:
         write_version(self.good, 1)
         shutil.copytree(self.good, self.base / "1")
         self._start()
+        at_start = self._resident()
         self.end = time.monotonic() + self.seconds
         threads = [threading.Thread(target=self._client, args=[number]) for number in range(self.clients)]
         threads += [threading.Thread(target=self._publish), threading.Thread(target=self._watch_memory)]
@@ -76,10 +77,10 @@ class Soak:
         for thread in threads:
             thread.join()
         states = self._states()
-        at_rest = self._resident()
+        growth = self._resident() - at_start
         self.process.terminate()
         code = self.process.wait(GUARD_SECONDS)
-        return self._figures(states, code) | {"megabytes_at_rest": round(at_rest)}
+        return self._figures(states, code, growth)
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "tf_transformer.pipelines.cli", "serve", str(self.base), "--port", "0"]
@@ -146,11 +147,13 @@ class Soak:
 
     def _publish(self) -> None:
         """A version at a time by rename; every third one is corrupt."""
-        version = 1
-        while not self._sleep(self.version_seconds):
+        version, begun = 1, time.monotonic()
+        while True:
             version += 1
             incoming = self.base / "incoming"
             write_version(incoming, version)
+            if self._sleep(begun + (version - 1) * self.version_seconds - time.monotonic()):
+                return
             if version % 3 == 0:
                 data = incoming / "saved_model.pb"
                 data.write_bytes(data.read_bytes()[:-500])
@@ -185,12 +188,10 @@ class Soak:
             time.sleep(1)
         return {}
 
-    def _figures(self, states: dict[int, str], code: int) -> dict:
+    def _figures(self, states: dict[int, str], code: int, growth: float) -> dict:
+        """All figures. `growth` is the memory at rest after the run, less that before it, in megabytes."""
         tally = self.tally
         cuts = statistics.quantiles(tally.latencies, n=100, method="inclusive")
-        # Requests in progress come and go with tens of megabytes: medians of the second and the last third.
-        third = len(self.megabytes) // 3
-        growth = statistics.median(self.megabytes[2 * third :]) - statistics.median(self.megabytes[third : 2 * third])
         figures = {
             "minutes": round(self.seconds / 60, 1),
             "clients": self.clients,
