@@ -11,7 +11,6 @@ wrong, none had a status of 500 or above, every good version was served and no c
 import argparse
 import collections
 import dataclasses
-import gzip
 import http.client
 import json
 import pathlib
@@ -20,26 +19,17 @@ import re
 import shutil
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
+from benchmarks.soak_faults import FAULTS
+
 GUARD_SECONDS = 300
 TESTS = pathlib.Path(__file__).resolve().parents[1] / "tests"
 STABLE_MEGABYTES = 60
-BAD_BODIES = [
-    b"",
-    b"{",
-    b"[" * 2000,
-    b'{"instances": ["\\ud800"]}',
-    b'{"instances": [["a", "b"]]}',
-    b'{"instances": [' + b'"",' * 200_000 + b'""]}',
-    b'{"signature_name": "nowhere", "instances": ["a"]}',
-    bytes(range(256)),
-]
 
 
 @dataclasses.dataclass
@@ -78,6 +68,7 @@ class Soak:
         write_version(self.good, 1)
         shutil.copytree(self.good, self.base / "1")
         self._start()
+        at_start = self._resident()
         self.end = time.monotonic() + self.seconds
         threads = [threading.Thread(target=self._client, args=[number]) for number in range(self.clients)]
         threads += [threading.Thread(target=self._publish), threading.Thread(target=self._watch_memory)]
@@ -86,9 +77,10 @@ class Soak:
         for thread in threads:
             thread.join()
         states = self._states()
+        growth = self._resident() - at_start
         self.process.terminate()
         code = self.process.wait(GUARD_SECONDS)
-        return self._figures(states, code)
+        return self._figures(states, code, growth)
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "tf_transformer.pipelines.cli", "serve", str(self.base), "--port", "0"]
@@ -141,8 +133,8 @@ class Soak:
         self.tally.count(self.tally.versions, version)
 
     def _fault(self, chance: random.Random) -> None:
-        kind = chance.choice([_drop, _slow_reader, _broken_body, _bad_body, _bomb, _many_rows, _half_close])
-        self.tally.count(self.tally.faults, kind.__name__.strip("_"))
+        kind = chance.choice(FAULTS)
+        self.tally.count(self.tally.faults, kind.__name__)
         try:
             with socket.create_connection(("127.0.0.1", self.port), GUARD_SECONDS) as sock:
                 status = kind(sock, chance)
@@ -155,11 +147,13 @@ class Soak:
 
     def _publish(self) -> None:
         """A version at a time by rename; every third one is corrupt."""
-        version = 1
-        while not self._sleep(self.version_seconds):
+        version, begun = 1, time.monotonic()
+        while True:
             version += 1
             incoming = self.base / "incoming"
             write_version(incoming, version)
+            if self._sleep(begun + (version - 1) * self.version_seconds - time.monotonic()):
+                return
             if version % 3 == 0:
                 data = incoming / "saved_model.pb"
                 data.write_bytes(data.read_bytes()[:-500])
@@ -170,8 +164,11 @@ class Soak:
 
     def _watch_memory(self) -> None:
         while not self._sleep(self.seconds / 60):
-            status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-            self.megabytes.append(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024)
+            self.megabytes.append(self._resident())
+
+    def _resident(self) -> float:
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
     def _sleep(self, seconds: float) -> bool:
         """Sleeps, at most until the end; returns whether it is reached."""
@@ -191,11 +188,10 @@ class Soak:
             time.sleep(1)
         return {}
 
-    def _figures(self, states: dict[int, str], code: int) -> dict:
+    def _figures(self, states: dict[int, str], code: int, growth: float) -> dict:
+        """All figures. `growth` is the memory at rest after the run, less that before it, in megabytes."""
         tally = self.tally
         cuts = statistics.quantiles(tally.latencies, n=100, method="inclusive")
-        half = self.megabytes[len(self.megabytes) // 3 :]
-        growth = statistics.mean(half[-5:]) - statistics.mean(half[:5])
         figures = {
             "minutes": round(self.seconds / 60, 1),
             "clients": self.clients,
@@ -222,79 +218,6 @@ class Soak:
             and (code, figures["tracebacks"]) == (0, 0)
         )
         return figures
-
-
-def _head(length: int, *lines: str) -> bytes:
-    return "\r\n".join(
-        ["POST /v1/models/toy:predict HTTP/1.1", "Host: x", f"Content-Length: {length}", *lines, "", ""]
-    ).encode()
-
-
-def _status(sock: socket.socket) -> int:
-    """The status of the final response."""
-    file = sock.makefile("rb")
-    while True:
-        words = file.readline().split()
-        if not words:
-            raise OSError("no response")
-        while file.readline().strip():
-            pass
-        if int(words[1]) != 100:
-            file.read()
-            return int(words[1])
-
-
-def _body(chance: random.Random, rows: int = 3) -> bytes:
-    return json.dumps({"instances": [f"fault {chance.random()}"] * rows}).encode()
-
-
-def _drop(sock, chance):
-    """Disconnects at a random byte of a request, or just after it; with or without a reset."""
-    body = _body(chance, 30)
-    request = _head(len(body)) + body
-    sock.sendall(request[: chance.choice([len(request), chance.randrange(len(request))])])
-    if chance.random() < 0.5:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
-def _slow_reader(sock, chance):
-    """Reads a large answer a little at a time, and sometimes not to its end."""
-    body = _body(chance, 1000)
-    sock.sendall(_head(len(body), "Connection: close") + body)
-    for _ in range(chance.randrange(20)):
-        time.sleep(0.05)
-        if not sock.recv(512):
-            return
-
-
-def _broken_body(sock, chance):
-    sock.sendall(_head(1000, "Connection: close") + _body(chance)[: chance.randrange(20)])
-    return _status(sock)  # 408
-
-
-def _bad_body(sock, chance):
-    body = chance.choice(BAD_BODIES)
-    sock.sendall(_head(len(body), "Connection: close") + body)
-    return _status(sock)
-
-
-def _bomb(sock, chance):
-    body = gzip.compress(bytes(40_000_000), 1)
-    sock.sendall(_head(len(body), "Content-Encoding: gzip", "Connection: close") + body)
-    return _status(sock)
-
-
-def _many_rows(sock, chance):
-    body = json.dumps({"instances": ["a"] * 1025}).encode()
-    sock.sendall(_head(len(body), "Connection: close") + body)
-    return _status(sock)
-
-
-def _half_close(sock, chance):
-    body = _body(chance)
-    sock.sendall(_head(len(body)) + body)
-    sock.shutdown(socket.SHUT_WR)
-    return _status(sock)
 
 
 def write_version(directory: pathlib.Path, version: int) -> None:

@@ -127,7 +127,7 @@ def test_the_card_warns_of_what_batching_changes(workdir, made):
     assert "Answers of `attention` are padded" in text
 
 
-@pytest.mark.parametrize("file", ["README.md", "docs/how-to/serve-in-production.md", "export/_model_card.py"])
+@pytest.mark.parametrize("file", ["docs/how-to/serve-in-production.md", "export/_model_card.py"])
 def test_every_command_and_manifest_has_the_flags_that_batching_needs(file):
     text = (ROOT / file).read_text(encoding="utf-8").replace("=true", "")
     places = [text[match.start() : match.start() + 250] for match in re.finditer(r'(\s|")--enable_batching\b', text)]
