@@ -7,7 +7,9 @@ import pathlib
 import random
 import threading
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from cpp_reader import build_reader, has_compiler, translate_with_cpp
 from running_server import running_server
 from toy_workdir import TOY, toy_sentences, toy_workdir
@@ -61,8 +63,21 @@ def test_strange_text_over_http(running, translator):
 def test_strange_text_as_json_strings(running, translator):
     texts = [text.decode("utf-8", "replace") for text in NASTY]
     assert running.connect().translate(*texts) == translator(texts)
-    status, answer = running.connect().predict(b'{"instances": ["\\ud800 half", "\xff raw", "plain"]}')
-    assert status == 200 and answer["predictions"][2] == translator(["plain"])[0]
+    status, answer = running.connect().predict(b'{"instances": ["\xff raw", "plain"]}')
+    assert status == 200 and answer["predictions"][1] == translator(["plain"])[0]
+
+
+def test_attention_in_parts_is_that_of_one_call(running, base):
+    """31 rows of different lengths: four calls of the model, padded to one width."""
+    texts = [*SENTENCES[:30], b""]
+    status, answer = running.connect().predict({"signature_name": "attention", "inputs": encoded(texts)})
+    expected = tf.saved_model.load(str(base / "1")).signatures["attention"](text=tf.constant(texts))
+    assert status == 200 and answer["outputs"].keys() == expected.keys()
+    for name, value in expected.items():
+        if value.dtype == tf.string:
+            assert answer["outputs"][name] == np.vectorize(bytes.decode)(value.numpy()).tolist()
+        else:
+            np.testing.assert_allclose(answer["outputs"][name], value.numpy(), atol=1e-5)
 
 
 def test_long_rows_are_cut_and_flagged_and_change_no_neighbour(running, workdir, translator):
