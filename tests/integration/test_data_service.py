@@ -11,8 +11,8 @@ from toy_records import ToyPrepared, listed_pairs
 
 from tf_transformer.data import BatchOptions, DataServiceError, Position, Replicas, training_dataset
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._run import train
+from tf_transformer.training._input import DistributedBatches
 from tf_transformer.workdir import checkpoints
 
 OPTIONS = BatchOptions(batch_tokens=97)
@@ -84,7 +84,7 @@ def test_an_unreachable_service_is_named(prepared, tmp_path, capsys):
     address = f"grpc://127.0.0.1:{free_ports(1)[0]}"
     with pytest.raises(DataServiceError, match=f"dispatcher of a tf.data service at {address}. Received: .*refused"):
         training_dataset(prepared, OPTIONS, service=address)
-    with pytest.raises(DataServiceError, match="grpc://HOST:PORT. Received: 'localhost'"):
+    with pytest.raises(DataServiceError, match=r"grpc://HOST:PORT\. Received: 'localhost'"):
         training_dataset(prepared, OPTIONS, service="localhost")
     data = toy_data(tmp_path)
     assert main(train_command(data, tmp_path / "run", "--data-service", address)[3:]) == 1
