@@ -11,8 +11,8 @@ from toy_records import ToyPrepared, listed_pairs
 
 from tf_transformer.data import BatchOptions, DataServiceError, Position, Replicas, training_dataset
 from tf_transformer.pipelines.cli import main
-from tf_transformer.training._run import train
 from tf_transformer.training._input import DistributedBatches
+from tf_transformer.training._run import train
 from tf_transformer.workdir import checkpoints
 
 OPTIONS = BatchOptions(batch_tokens=97)
