@@ -1,4 +1,4 @@
-"""A tf.data service on loopback: a dispatcher and workers, each a process of its own, as the documentation starts them."""
+"""A tf.data service on loopback: a dispatcher and workers, each in its own process."""
 
 import contextlib
 import os

@@ -123,7 +123,7 @@ def test_a_validation_that_an_interruption_came_before_is_made_up_for(data, undi
     train_group = Trainer._train_group
 
     def interrupting(trainer, stop):
-        if trainer.state.counters.step == 16:
+        if trainer.state.counters.step == 19:
             os.kill(os.getpid(), signal.SIGTERM)
         return train_group(trainer, stop)
 

@@ -9,8 +9,8 @@ from ._input_pipeline import Position as Position
 from ._prepared import PreparedDataset as PreparedDataset
 from ._prepared import PreparedError as PreparedError
 from ._records import RecordError as RecordError
+from ._records import failed_assertion as failed_assertion
 from ._service import DataServiceError as DataServiceError
-from ._service import check_service as check_service
 from ._shapes import BatchShape as BatchShape
 from .corpora import Corpus as Corpus
 from .corpora import CorpusError as CorpusError
@@ -43,7 +43,7 @@ __all__ = [
     "Replicas",
     "TooLong",
     "batch_shapes",
-    "check_service",
+    "failed_assertion",
     "keras_inputs",
     "open_corpus",
     "padding_dataset",

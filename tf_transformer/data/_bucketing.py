@@ -30,7 +30,7 @@ class BucketPlanner:
         """The plan for pairs of the given lengths, each [pairs] int64, shuffled by `seed`, [2]."""
         shuffled, starts = self._shuffle_by_shape(source, target, seed)
         pairs, counts = self._pass_on(shuffled, starts)
-        first_rows, num_rows, shapes = self._cut(counts, seed + [0, 1])
+        first_rows, num_rows, shapes = self._cut(counts, seed + tf.constant([0, 1], tf.int64))
         return Plan(pairs, tf.range(tf.size(pairs, tf.int64) + 1), first_rows, num_rows, shapes)
 
     def _cheapest_shapes(self, max_length: int) -> np.ndarray:

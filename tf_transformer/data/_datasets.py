@@ -56,8 +56,8 @@ def training_dataset(
 ) -> tf.data.Dataset:
     """The training batches of a prepared directory, from a position on.
 
-    Every pair that is not too long appears exactly once per epoch. The order of an epoch follows from (seed, epoch), and
-    the global batches are the same for any number of replicas and workers. Shapes are static: see `batch_shapes`.
+    Every pair that is not too long appears exactly once per epoch. The order of an epoch follows from (seed, epoch).
+    The global batches are the same for any number of replicas and workers. Shapes are static: see `batch_shapes`.
 
     Args:
         prepared: the prepared directory.

@@ -14,10 +14,11 @@ import os
 import pathlib
 
 import numpy as np
+import tensorflow as tf
 
 from tf_transformer._files import sha256_of_file
 from tf_transformer.data._gathering import SpecialIds
-from tf_transformer.data._records import RecordError, ShardReader
+from tf_transformer.data._records import RecordError, ShardReader, failed_assertion
 from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.text import TokenizerPair, load_tokenizers
 
@@ -98,6 +99,17 @@ class PreparedDataset:
             for shard in split.get("shards", ()):
                 self._check_size(shard)
                 self._check_content(shard["file"], shard["sha256"])
+
+    def explain(self, error: tf.errors.OpError) -> Exception:
+        """What to raise for an error while records were read: a RecordError that names the file where there is one."""
+        if not isinstance(error, tf.errors.DataLossError | tf.errors.InvalidArgumentError | tf.errors.NotFoundError):
+            return error
+        try:
+            self.verify()
+        except RecordError as damage:
+            return damage
+        failed = failed_assertion(error)
+        return RecordError(f"{failed}; prepare the directory again with --overwrite.") if failed else error
 
     def lines(self, split: str) -> tuple[list[str], list[str]]:
         """Sources and references of `validation` or `test`, as plain text."""

@@ -1,12 +1,13 @@
 """Records of ids: TFRecord shards whose records hold a block of many pairs.
 
-A record is a `tf.train.Example` of four bytes features: `source` and `target`, the ids of its pairs one after another as
-little-endian integers, each sentence ending in EOS; `lengths`, int32 (source, target) of each pair; and `origin`, the
-dataset and shard that the record belongs to. A record holds many pairs because reading, checking and parsing a record
+A record is a `tf.train.Example` of four bytes features: `source` and `target`, the ids of its pairs one after another
+as little-endian integers, each sentence ending in EOS; `lengths`, int32 (source, target) of each pair; and `origin`,
+the dataset and shard that the record belongs to. A record holds many pairs because reading, checking and parsing one
 costs the same for one pair as for a thousand.
 """
 
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,12 @@ _ALL = np.iinfo(np.int64).max
 
 class RecordError(ValueError):
     """A shard of records that is damaged, missing or not the one that `dataset.json` describes."""
+
+
+def failed_assertion(error: tf.errors.OpError) -> str | None:
+    """What an assertion in the graph said, without TensorFlow's words around it; None for other errors."""
+    found = re.search(r"assertion failed: \[(.*?)\]", error.message, flags=re.DOTALL)
+    return found[1] if found else None
 
 
 class Pairs(NamedTuple):

@@ -39,7 +39,7 @@ def from_service(dataset: tf.data.Dataset, address: str) -> tf.data.Dataset:
 
     Args:
         dataset: of (number, element), endless, sharded by `tf.data.experimental.SHARD_HINT`.
-        address: of the dispatcher, "grpc://HOST:PORT". It must know its workers: `DispatcherConfig(worker_addresses=…)`.
+        address: of the dispatcher, "grpc://HOST:PORT", which knows its workers: `DispatcherConfig(worker_addresses=…)`.
     """
     check_service(address)
     workers = _wait_for_workers(address)
@@ -61,7 +61,8 @@ def _wait_for_workers(address: str) -> int:
     numbers = tf.data.Dataset.range(2**62).shard(hint, hint).batch(2)
     seen, workers, until = set(), 0, time.monotonic() + WORKER_SECONDS
     try:
-        for first, second in numbers.apply(service.distribute(service.ShardingPolicy.HINT, address)).as_numpy_iterator():
+        probe = numbers.apply(service.distribute(service.ShardingPolicy.HINT, address))
+        for first, second in probe.as_numpy_iterator():
             workers = int(second - first)
             seen.add(first % workers)
             if len(seen) == workers:
@@ -87,7 +88,7 @@ def _by_number(numbers: tf.data.Dataset, elements, workers: int) -> tf.data.Data
 
 
 def _checked(expected: tf.Tensor, number: tf.Tensor, element, address: str):
-    received = tf.strings.join(["Expected batch ", tf.as_string(expected), f" from the tf.data service at {address}. "
-                                "Received: batch ", tf.as_string(number), "; a worker was lost or restarted."])  # fmt: skip
-    with tf.control_dependencies([tf.debugging.Assert(number == expected, [received])]):
+    wanted = tf.strings.format(f"Expected batch {{}} from the tf.data service at {address}. ", expected)
+    received = tf.strings.format("Received: batch {}; a worker was lost or restarted.", number)
+    with tf.control_dependencies([tf.debugging.Assert(number == expected, [wanted + received])]):
         return tf.nest.map_structure(tf.identity, element)

@@ -1,20 +1,18 @@
 """The distributed input of training: batches for every replica of this worker, from a position on."""
 
 import logging
-import re
 import time
 from collections.abc import Callable
 
 import tensorflow as tf
 
-from tf_transformer.data import DataServiceError, Position, PreparedDataset, RecordError
+from tf_transformer.data import DataServiceError, Position, failed_assertion
 
 logger = logging.getLogger(__name__)
 
 SERVICE_SECONDS = 600.0
 """How long a tf.data service may fail to give the next batch before the run ends."""
 _PAUSE = 1.0
-_INPUT_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
 
 
 class DistributedBatches:
@@ -24,7 +22,7 @@ class DistributedBatches:
         strategy: the `tf.distribute.Strategy`.
         dataset: makes the dataset of an input pipeline, with one element per replica, from a position on. Elements
             carry the `position` after them.
-        position: of the first batch.
+        position: of the first batch; None for the beginning.
         service: address of the tf.data service that the dataset reads from, or None. If it loses a worker, the dataset
             is made again from the last position.
     """
@@ -33,11 +31,11 @@ class DistributedBatches:
         self,
         strategy: tf.distribute.Strategy,
         dataset: Callable[[tf.distribute.InputContext, Position], tf.data.Dataset],
-        position: Position = Position(),
+        position: Position | None = None,
         service: str | None = None,
     ):
         self._strategy, self._dataset, self.service = strategy, dataset, service
-        self.position = position
+        self.position = position or Position()
         self.iterator = self._open()
 
     def _open(self):
@@ -81,19 +79,6 @@ def take_position(strategy: tf.distribute.Strategy, batch: dict) -> tuple[dict, 
     return {name: value for name, value in batch.items() if name != "position"}, position
 
 
-def input_error(error: tf.errors.OpError, prepared: PreparedDataset) -> Exception:
-    """What to raise for an error of a step: a RecordError that names the file if the input is the cause."""
-    if not isinstance(error, _INPUT_ERRORS):
-        return error
-    try:
-        prepared.verify()
-    except RecordError as damage:
-        return damage
-    found = re.search(r"assertion failed: \[(.*?)\]", error.message, flags=re.DOTALL)
-    return RecordError(f"{found[1]}; prepare the directory again with --overwrite.") if found else error
-
-
 def _first_line(error: Exception) -> str:
-    text = str(getattr(error, "message", error))
-    found = re.search(r"assertion failed: \[(.*?)\]", text, flags=re.DOTALL)
-    return found[1] if found else text.splitlines()[0][:300]
+    said = failed_assertion(error) if isinstance(error, tf.errors.OpError) else None
+    return said or str(error).splitlines()[0][:400]

@@ -22,7 +22,7 @@ from tf_transformer.data import (
 )
 from tf_transformer.model import Transformer
 from tf_transformer.training._gradients import BatchGradients
-from tf_transformer.training._input import DistributedBatches, input_error
+from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._opening import initialize_workdir, open_workdir
 from tf_transformer.training._optimizer import Adam, MovingAverage, trained_variables
 from tf_transformer.training._preflight import preflight
@@ -149,7 +149,7 @@ class _Run:
             except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
                 raise LostWorkerError(lost_worker_message(str(error.message).splitlines()[0][:200])) from error
             except tf.errors.OpError as error:
-                raise input_error(error, self._prepared) from error
+                raise self._prepared.explain(error) from error
 
     def _reports(self, stack: contextlib.ExitStack, state: RunState) -> RunReports:
         """To the log and the terminal, closed with the stack; a worker that is not the chief has neither."""

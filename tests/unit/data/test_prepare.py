@@ -370,8 +370,9 @@ class TestDamage:
         data = bytearray((copy / "train-00004.tfrecord").read_bytes())
         data[len(data) // 2] ^= 1
         (copy / "train-00004.tfrecord").write_bytes(data)
-        with pytest.raises(tf.errors.DataLossError):
+        with pytest.raises(tf.errors.DataLossError) as loss:
             list(training_dataset(PreparedDataset(copy), BatchOptions(batch_tokens=307), epochs=1))
+        assert "train-00004.tfrecord" in str(PreparedDataset(copy).explain(loss.value))
         with pytest.raises(
             RecordError, match=r"train-00004\.tfrecord: expected the SHA-256 \w+.* Received: \w+; the file"
         ):
@@ -386,6 +387,15 @@ class TestDamage:
             tf.errors.InvalidArgumentError, match=r"train-00005\.tfrecord: expected records of the dataset"
         ):
             list(dataset)
+
+    def test_ids_outside_the_vocabulary(self, prepared):
+        """The files are whole, so that what the check in the graph says is all there is to say."""
+        message = "assertion failed: [/a/train: expected source ids from 0 to 5. Received: 7] [[node]]"
+        error = prepared.explain(tf.errors.InvalidArgumentError(None, None, message))
+        assert isinstance(error, RecordError)
+        assert str(error).startswith("/a/train: expected source ids from 0 to 5. Received: 7; prepare")
+        for other in (tf.errors.ResourceExhaustedError(None, None, "OOM"), tf.errors.NotFoundError(None, None, "gone")):
+            assert prepared.explain(other) is other
 
     def test_lengths(self, copy):
         (copy / "train.lengths.npy").write_bytes(b"junk")

@@ -102,5 +102,5 @@ def test_negative_ids_are_named(tmp_path):
     writer = ShardWriter(tmp_path / "negative", "toy/negative")
     writer.write(PairIds.of([[5, -7, 3]], [[9, 3]], np.dtype("<i4")))
     writer.close()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="expected source ids from 0 to 65535. Received: -7"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected source ids from 0 to 65535\. Received: -7"):
         read(reader(writer.path, dtype="<i4", pairs=1), 0)
