@@ -6,4 +6,12 @@ from ._saved_model import Export as Export
 from ._saved_model import export_saved_model as export_saved_model
 from ._verify import ExportRejected as ExportRejected
 
-__all__ = ["Export", "ExportRejected", "export_ctranslate2", "export_model", "export_saved_model", "inspection", "serving"]
+__all__ = [
+    "Export",
+    "ExportRejected",
+    "export_ctranslate2",
+    "export_model",
+    "export_saved_model",
+    "inspection",
+    "serving",
+]

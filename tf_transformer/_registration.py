@@ -22,6 +22,7 @@ _MODULES = (
     "tf_transformer.layers._position",
     "tf_transformer.layers._projection",
     "tf_transformer.layers._ssru",
+    "tf_transformer.layers._ssru",
     "tf_transformer.model",
     "tf_transformer.training._losses",
     "tf_transformer.training._schedules",

@@ -79,9 +79,9 @@ class DecoderLayer(SublayersBlock):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
-        mask = first_mask(mask, inputs_mask)
+        mask, weights = first_mask(mask, inputs_mask), dict[str, Any]()
         if self.autoregression == "ssru":
-            x, weights = self._recur(inputs, self_attention_mask, training), {}
+            x = self._recur(inputs, self_attention_mask, training)
         else:
             x, weights = self._attend_to_past(inputs, mask, self_attention_mask, return_attention_scores, training)
         if self.cross_attention:

@@ -4,8 +4,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.layers import padding_mask
-from tf_transformer.training._losses import LossSums
-from tf_transformer.training._projected_loss import projected_loss, projected_sums
+from tf_transformer.training._projected_loss import LossSums, projected_loss, projected_sums
 from tf_transformer.workdir import named_variables
 
 

@@ -1,20 +1,7 @@
-"""Cross-entropy with label smoothing (section 5.4): a Keras loss, and the sums that the training loop adds up."""
-
-from typing import NamedTuple
+"""Cross-entropy with label smoothing (section 5.4) as a Keras loss, on any backend."""
 
 import keras
-import tensorflow as tf
 from keras import ops
-
-
-class LossSums(NamedTuple):
-    """Sums over the tokens of a batch, to be divided once by the tokens of the whole update. Float32 scalars."""
-
-    loss: tf.Tensor
-    """Of the smoothed loss: what is minimised."""
-    negative_log_likelihood: tf.Tensor
-    """Of -log p(label), in nats: its mean's exponential is the true perplexity."""
-    tokens: tf.Tensor
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -64,56 +51,6 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         config = super().get_config()
         config.pop("reduction", None)
         return {**config, "label_smoothing": self.label_smoothing, "ignore_id": self.ignore_id}
-
-
-def cross_entropy_sums(logits, labels, label_smoothing: float = 0.0, ignore_id: int = 0) -> LossSums:
-    """Smoothed loss, negative log-likelihood and tokens, summed over a batch.
-
-    The gradient is made in one pass from the logits, so that no second tensor of their size is kept for it.
-
-    Args:
-        logits: (B, T, V) or (N, V), any float type; the arithmetic is float32.
-        labels: (B, T) or (N,) int; positions with `ignore_id` do not count.
-        label_smoothing: share of the probability that is spread over the whole vocabulary.
-    """
-    _check_smoothing(label_smoothing)
-    size = logits.shape[-1]
-    logits = tf.reshape(logits, [-1, size])
-    labels = tf.reshape(tf.cast(labels, tf.int32), [-1])
-    real = tf.cast(tf.not_equal(labels, ignore_id), tf.float32)
-    smoothed, likelihood = _token_losses(logits, labels, label_smoothing)
-    return LossSums(
-        loss=tf.reduce_sum(tf.where(real > 0, smoothed, 0.0)),
-        negative_log_likelihood=tf.reduce_sum(tf.where(real > 0, likelihood, 0.0)),
-        tokens=tf.reduce_sum(real),
-    )
-
-
-def _token_losses(logits, labels, smoothing: float):
-    """Smoothed loss and negative log-likelihood, (N,) float32 each; only the first has a gradient."""
-
-    @tf.custom_gradient
-    def losses(logits):
-        values = tf.cast(logits, tf.float32)
-        normaliser = tf.reduce_logsumexp(values, axis=-1)
-        chosen = tf.gather(values, labels, batch_dims=1)
-        smoothed = normaliser - (1.0 - smoothing) * chosen - smoothing * tf.reduce_mean(values, axis=-1)
-
-        def gradient(smoothed_gradient, _):
-            return tf.cast(_logits_gradient(values, normaliser, labels, smoothing, smoothed_gradient), logits.dtype)
-
-        return (smoothed, normaliser - chosen), gradient
-
-    return losses(logits)
-
-
-def _logits_gradient(logits, normaliser, labels, smoothing: float, scale):
-    """scale · (softmax(logits) - target distribution), (N, V)."""
-    size = logits.shape[-1]
-    probabilities = tf.exp(logits - normaliser[:, None])
-    gradient = (probabilities - smoothing / size) * scale[:, None]
-    places = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)
-    return tf.tensor_scatter_nd_add(gradient, places, -(1.0 - smoothing) * scale)
 
 
 def _check_smoothing(label_smoothing: float) -> None:

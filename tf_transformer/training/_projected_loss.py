@@ -13,9 +13,17 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.training._losses import LossSums
-
 CHUNK_TOKENS = 1024
+
+
+class LossSums(NamedTuple):
+    """Sums over the tokens of a batch, to be divided once by the tokens of the whole update. Float32 scalars."""
+
+    loss: tf.Tensor
+    """Of the smoothed loss: what is minimised."""
+    negative_log_likelihood: tf.Tensor
+    """Of -log p(label), in nats: its mean's exponential is the true perplexity."""
+    tokens: tf.Tensor
 
 
 class ProjectedLoss(NamedTuple):

@@ -8,8 +8,8 @@ from tf_transformer.config import TrainingConfig
 from tf_transformer.data import Position
 from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._input import DistributedBatches, take_position
-from tf_transformer.training._losses import LossSums
 from tf_transformer.training._optimizer import Adam, MovingAverage
+from tf_transformer.training._projected_loss import LossSums
 
 FIRST_LOSS_SCALE = 2.0**15
 LARGEST_LOSS_SCALE = 2.0**24
