@@ -1,19 +1,24 @@
-"""Import a model trained elsewhere: Marian (OPUS-MT), Hugging Face's Marian, CTranslate2, Argos packages.
+"""Import a model trained elsewhere: Marian (OPUS-MT, Firefox), Hugging Face's Marian, CTranslate2, Argos packages.
 
 The result is a work directory for translate, evaluate, score, attention, export and train.
 """
 
 import argparse
+import json
 import os
 import shlex
+from typing import TYPE_CHECKING
 
 from tf_transformer.pipelines import cli
+
+if TYPE_CHECKING:
+    from tf_transformer.workdir import Workdir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="path", required=True, metavar="PATH",
-        help="a folder with the model or its zip, Marian's .npz, or an .argosmodel",
+        help="a folder with the model or its zip, Marian's .npz or .bin, or an .argosmodel",
     )  # fmt: skip
     parser.add_argument("--workdir", required=True, metavar="DIR", help="work directory to write; must not exist")
     parser.add_argument(
@@ -42,9 +47,27 @@ def run(args: argparse.Namespace) -> int:
         languages=(args.source_language, args.target_language),
         licence=args.licence,
     )
-    print(f"{workdir.path}\nNext:\n  tf-transformer translate --workdir {workdir.path}")
-    print(f"  tf-transformer export --workdir {workdir.path} --output MODEL_BASE")
+    print(_report(workdir))
     return 0
+
+
+def _report(workdir: "Workdir") -> str:
+    """The work directory, what was imported, and the next commands."""
+    facts = json.loads((workdir.path / "import.json").read_text(encoding="utf-8"))
+    languages = [workdir.dataset_info.get(f"{side}_language") or "not stated" for side in ("source", "target")]
+    decoding = workdir.config.decoding
+    return "\n".join(
+        [
+            str(workdir.path),
+            f"Model: {facts['format']}, {facts['parameters']:,} parameters",
+            f"Languages: {' to '.join(languages)}",
+            f"Licence: {facts['licence'] or 'not stated'}",
+            f"Search: beam {decoding.beam_size}, length penalty {decoding.length_penalty}, alpha {decoding.alpha:g}",
+            "Next:",
+            f"  tf-transformer translate --workdir {workdir.path}",
+            f"  tf-transformer export --workdir {workdir.path} --output MODEL_BASE",
+        ]
+    )
 
 
 def _missing(path: str) -> str:

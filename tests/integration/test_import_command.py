@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from external_toys import huggingface_toy, marian_toy
+from external_toys import huggingface_toy, marian_toy, student_toy
 from toy_workdir import toy_sentences
 
 from tf_transformer.pipelines.cli import main
@@ -35,6 +35,22 @@ def prepared(tmp_path, workdir):
         command += [f"--{split}-source", str(file), f"--{split}-target", str(file)]
     assert main(command) == 0
     return tmp_path / "data"
+
+
+def test_a_student_is_imported_with_a_report_and_translates(tmp_path, capsys):
+    toy = student_toy(tmp_path / "external", quantized=True)
+    (toy.folder / "model.toy.bin").rename(toy.folder / "model.enpt.intgemm.alphas.bin")
+    (toy.folder / "config.toy.yml").unlink()
+    command = ["import", "--from", str(toy.folder), "--workdir", str(tmp_path / "run"), "--licence", "MPL-2.0"]
+    assert main(command) == 0
+    report = capsys.readouterr().out
+    parameters = sum(value.size for value in load_model_tensors(Workdir(tmp_path / "run").checkpoint()).values())
+    for line in (f"Marian, {parameters:,} parameters", "Languages: en to pt", "Licence: MPL-2.0", "Search: beam 4"):
+        assert line in report
+    command = ["translate", "--workdir", str(tmp_path / "run"), "--input"]
+    for beam_size in ("1", "3"):
+        assert main([*command, lines(tmp_path / "a", toy_sentences(3)), "--beam-size", beam_size]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 3
 
 
 def test_translate_and_score_take_it(imported, tmp_path, capsys):

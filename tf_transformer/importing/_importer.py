@@ -131,6 +131,7 @@ def _assembled(external: ExternalModel, path: pathlib.Path) -> ImportedModel:
 
 def _write(workdir: pathlib.Path, imported: ImportedModel, external: ExternalModel, path: pathlib.Path) -> None:
     facts = {"format": external.format, "from": path.name, "licence": external.licence}
+    facts["parameters"] = sum(tensor.size for tensor in imported.tensors.values())
     data = {"source_language": external.languages[0], "target_language": external.languages[1]}
     data["tokenizer"] = {"sha256": imported.tokenizers.sha256}
     with atomic_directory(workdir, replace=False, exclusive=True) as directory:

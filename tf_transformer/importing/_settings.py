@@ -1,5 +1,6 @@
 """Settings of external models: JSON and YAML files, read within limits of size, depth and digits."""
 
+import itertools
 import json
 import math
 import pathlib
@@ -116,17 +117,18 @@ def _finite(digits: str) -> float:
 
 def _check_values(values: object) -> None:
     """Raises ValueError for deep nesting and for strings that are not Unicode text (lone surrogates)."""
-    stack = [(values, 1)]
+    stack = [iter((values,))]
     while stack:
-        value, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            raise ValueError(_NESTED)
-        if isinstance(value, str):
-            value.encode("utf-8")
-        elif isinstance(value, dict):
-            stack.extend((part, depth + 1) for item in value.items() for part in item)
-        elif isinstance(value, list):
-            stack.extend((part, depth + 1) for part in value)
+        for value in stack[-1]:
+            if isinstance(value, str):
+                value.encode("utf-8")
+            elif isinstance(value, dict | list) and value:
+                if len(stack) >= MAX_DEPTH:
+                    raise ValueError(_NESTED)
+                stack.append(iter(value) if isinstance(value, list) else itertools.chain(value, value.values()))
+                break
+        else:
+            stack.pop()
 
 
 def _check_events(text: str) -> None:

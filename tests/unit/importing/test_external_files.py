@@ -20,6 +20,7 @@ from tf_transformer.importing._importer import import_model
 from tf_transformer.importing._pieces import sentencepiece_files
 from tf_transformer.importing.marian import _model as marian_model
 from tf_transformer.text._model_file import read_model_file
+from tf_transformer.workdir.checkpoints import load_model_tensors
 
 
 def rejected(path, tmp_path, message, **arguments):
@@ -167,6 +168,7 @@ def test_an_argos_package_is_imported_and_its_licence_kept(tmp_path):
     assert workdir.dataset_info["source_language"] == "en"
     assert workdir.dataset_info["target_language"] == "de"
     facts = json.loads((workdir.path / "import.json").read_text())
+    assert facts.pop("parameters") == sum(value.size for value in load_model_tensors(workdir.checkpoint()).values())
     assert facts == {"format": "CTranslate2", "from": "toy.argosmodel", "licence": "It is licensed CC-BY 4.0"}
 
 

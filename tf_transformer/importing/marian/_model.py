@@ -9,6 +9,7 @@ decoder.yml, config*.yml  which of the files belong together
 
 import dataclasses
 import pathlib
+import re
 
 from tf_transformer.importing._archive import read_npz
 from tf_transformer.importing._assembly import position_fields
@@ -75,6 +76,7 @@ def read_marian(
         target=found.target,
         source_pieces=found.source_pieces,
         target_pieces=found.target_pieces,
+        languages=_languages(file),
         licence=_licence(directory),
         search=decoder.search(),
     )
@@ -167,6 +169,12 @@ class _DecoderFile:
                 f"{self.file}: expected a list of file names under {option}. Received: {show(names)}."
             )
         return [self.directory / pathlib.Path(name).name for name in names]
+
+
+def _languages(file: pathlib.Path) -> tuple[str | None, str | None]:
+    """Firefox's students are called model.enpt.intgemm.alphas.bin."""
+    match = re.match(r"model\.([a-z]{2})([a-z]{2})\.", file.name)
+    return (match[1], match[2]) if match else (None, None)
 
 
 def _licence(directory: pathlib.Path) -> str | None:
