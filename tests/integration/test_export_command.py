@@ -189,7 +189,7 @@ def test_an_export_that_writes_into_its_own_directory_never_appears(written, tmp
         return written[1], 0.5
 
     monkeypatch.setattr(verify, "answers_of_clean_process", write)
-    rejected(Spoilt(written, lambda _: None), tmp_path, "files changed while it was loaded")
+    rejected(Spoilt(written, lambda _: None), tmp_path, "files of the export changed while it was loaded")
 
 
 def test_weights_that_are_not_finite_are_rejected_before_anything_is_written(workdir, tmp_path, capsys):

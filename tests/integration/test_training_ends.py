@@ -60,4 +60,4 @@ def test_a_disk_that_may_only_be_read_ends_it_before_it_begins(data, tmp_path, m
 
     monkeypatch.setattr("pathlib.Path.mkdir", read_only)
     assert main(train_command(data, tmp_path / "run")[3:]) == 1
-    assert f"Read-only file system: '{tmp_path / 'run'}'" in capsys.readouterr().err
+    assert f"{tmp_path / 'run'}: Read-only file system" in capsys.readouterr().err
