@@ -63,7 +63,7 @@ class Evaluation:
         return "\n".join(
             [
                 *map(str, self.scores),
-                f"perplexity {self.perplexity:.3f} a token ({self.tokens:,} tokens{cut})",
+                f"perplexity {self.perplexity:.3f} per token ({self.tokens:,} tokens{cut})",
                 f"truncated inputs {self.truncated:,} of {len(self.hypotheses):,}",
             ]
         )
