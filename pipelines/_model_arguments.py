@@ -67,9 +67,9 @@ def load_text_model(args: argparse.Namespace):
 
     From then on, this process computes each operation on one thread, and several batches at a time.
     """
-    from tf_transformer.decoding import one_thread_an_operation
+    from tf_transformer.decoding import use_one_thread_per_op
 
-    one_thread_an_operation()
+    use_one_thread_per_op()
     if args.saved_model is None:
         return _load_workdir(args)
     settings = decoding_settings(args)

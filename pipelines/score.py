@@ -95,11 +95,11 @@ def _score(args: argparse.Namespace, model, output: BinaryIO) -> _Totals:
 
 
 def _score_chunk(model, chunk: list[bytes], done: Callable[[int], None]) -> list:
-    from tf_transformer.decoding import batches_at_a_time, in_batches
+    from tf_transformer.decoding import in_batches, parallel_batches
 
     sides = [line.partition(b"\t") for line in chunk]
     columns = [source for source, _, _ in sides], [target for _, _, target in sides]
-    return in_batches(model.score, *columns, threads=batches_at_a_time(), done=done)
+    return in_batches(model.score, *columns, threads=parallel_batches(), done=done)
 
 
 def _pairs(args: argparse.Namespace) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
-from ._batching import batches_at_a_time as batches_at_a_time
 from ._batching import in_batches as in_batches
 from ._batching import length_batches as length_batches
-from ._batching import one_thread_an_operation as one_thread_an_operation
+from ._batching import parallel_batches as parallel_batches
+from ._batching import use_one_thread_per_op as use_one_thread_per_op
 from ._beam_search import beam_search as beam_search
 from ._decoder_step import DecoderStep as DecoderStep
 from ._greedy import greedy_search as greedy_search
@@ -39,13 +39,13 @@ __all__ = [
     "Translation",
     "Translator",
     "UncachedStep",
-    "batches_at_a_time",
     "beam_search",
     "count_truncated",
     "greedy_search",
     "in_batches",
     "length_batches",
-    "one_thread_an_operation",
+    "parallel_batches",
     "sample",
     "search_ids",
+    "use_one_thread_per_op",
 ]

@@ -151,7 +151,7 @@ def _in_order(compute: Callable[[list[int]], Sequence[Any]], batches: list[list[
         yield from pool.map(compute, batches)
 
 
-def one_thread_an_operation() -> None:
+def use_one_thread_per_op() -> None:
     """Makes TensorFlow compute each operation on one thread, on machines without a GPU.
 
     It has to come before TensorFlow first computes; afterwards, or where the number of threads has been set already,
@@ -165,7 +165,7 @@ def one_thread_an_operation() -> None:
         return
 
 
-def batches_at_a_time() -> int:
+def parallel_batches() -> int:
     """How many batches to compute side by side: one a core if each operation has one thread, otherwise one."""
     if tf.config.threading.get_intra_op_parallelism_threads() != 1 or tf.config.list_physical_devices("GPU"):
         return 1

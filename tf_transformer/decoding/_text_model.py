@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer._model_versions import newest_version
-from tf_transformer.decoding._batching import batches_at_a_time, in_batches
+from tf_transformer.decoding._batching import in_batches, parallel_batches
 from tf_transformer.decoding._results import PairScore, Translation, to_translations
 from tf_transformer.decoding._translator import Translator
 from tf_transformer.text import as_cell, as_line, chunks
@@ -138,7 +138,7 @@ class LineTranslation:
         """Lines to text to write: for each chunk its translations, each with a line feed."""
         call = self.model.translate if self.nbest is None else self.model.nbest
         for chunk in chunks(lines, self.chunk_lines, CHUNK_BYTES):
-            yield "".join(map(self._output, in_batches(call, chunk, threads=batches_at_a_time(), done=self.done)))
+            yield "".join(map(self._output, in_batches(call, chunk, threads=parallel_batches(), done=self.done)))
 
     def _output(self, found: Translation) -> str:
         self.lines += 1

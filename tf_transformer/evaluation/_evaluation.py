@@ -4,7 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
-from tf_transformer.decoding import ExportedModel, LoadedModel, batches_at_a_time, count_truncated, in_batches
+from tf_transformer.decoding import ExportedModel, LoadedModel, count_truncated, in_batches, parallel_batches
 from tf_transformer.evaluation._scores import (
     BOOTSTRAP,
     Score,
@@ -95,9 +95,9 @@ def evaluate(
     check_tokenizer(tokenizer)  # now, not after an hour of translating
     texts, targets = ([line.encode() for line in side] for side in (sources, references))
     start = time.monotonic()
-    found = in_batches(model.translate, texts, threads=batches_at_a_time(), done=done)
+    found = in_batches(model.translate, texts, threads=parallel_batches(), done=done)
     seconds = time.monotonic() - start
-    pairs = in_batches(model.score, texts, targets, threads=batches_at_a_time())
+    pairs = in_batches(model.score, texts, targets, threads=parallel_batches())
     hypotheses = [as_line(translation.texts[0]) for translation in found]
     return Evaluation(
         hypotheses=hypotheses,

@@ -5,7 +5,7 @@ import os
 import pytest
 import tensorflow as tf
 
-from tf_transformer.decoding._batching import batches_at_a_time, one_thread_an_operation
+from tf_transformer.decoding._batching import parallel_batches, use_one_thread_per_op
 
 
 @pytest.fixture
@@ -22,25 +22,25 @@ def machine(monkeypatch):
 
 
 def test_a_batch_a_core(machine):
-    assert batches_at_a_time() == 1
-    one_thread_an_operation()
-    assert machine["intra"] == 1 and batches_at_a_time() == 5
+    assert parallel_batches() == 1
+    use_one_thread_per_op()
+    assert machine["intra"] == 1 and parallel_batches() == 5
 
 
 def test_what_was_set_stays(machine):
     machine["intra"] = 3
-    one_thread_an_operation()
-    assert machine["intra"] == 3 and batches_at_a_time() == 1
+    use_one_thread_per_op()
+    assert machine["intra"] == 3 and parallel_batches() == 1
 
 
 def test_with_a_gpu_nothing_changes(machine, monkeypatch):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"])
-    one_thread_an_operation()
-    assert machine["intra"] == 0 and batches_at_a_time() == 1
+    use_one_thread_per_op()
+    assert machine["intra"] == 0 and parallel_batches() == 1
 
 
 def test_once_tensorflow_has_computed_nothing_changes():
     assert int(tf.constant(1) + 1) == 2
     before = tf.config.threading.get_intra_op_parallelism_threads()
-    one_thread_an_operation()
+    use_one_thread_per_op()
     assert tf.config.threading.get_intra_op_parallelism_threads() == before
