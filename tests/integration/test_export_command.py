@@ -77,7 +77,14 @@ def test_the_options_of_the_search_are_fixed_in_it(version):
     shapes = {
         each.name: {out.name: out.shape for out in each.outputs} for each in inspect_saved_model(version).signatures
     }
-    assert shapes["nbest"] == {"translations": (-1, N_BEST), "scores": (-1, N_BEST), "truncated": (-1,)}
+    rows = (-1,)
+    assert shapes["nbest"] == {
+        "translations": (-1, N_BEST),
+        "scores": (-1, N_BEST),
+        "truncated": rows,
+        "sentences": rows,
+    }
+    assert shapes["document"] == {"translation": rows, "sentences": rows, "warnings": rows}
     assert shapes["serving_default"] == {"translation": (-1,)}
     assert shapes["score"] == {"score": (-1,), "tokens": (-1,)}
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.config import ModelConfig
+from tf_transformer.config import DecodingConfig, ModelConfig
 from tf_transformer.decoding._batching import map_batches, search_in_batches
 from tf_transformer.decoding._beam_search import beam_search
 from tf_transformer.decoding._decoder_step import DecoderStep
@@ -12,11 +12,7 @@ from tf_transformer.decoding._options import Hypotheses, SearchOptions
 from tf_transformer.decoding._sampling import SamplingOptions, sample
 from tf_transformer.layers import padding_mask
 from tf_transformer.model import Transformer
-from tf_transformer.text import TokenizerPair
-
-BYTES_PER_TOKEN = 64
-"""A string is cut to so many bytes a token before it is tokenized, so that megabytes cost nothing. SentencePiece's
-pieces have at most 16 characters: text this long is over the limit in tokens too."""
+from tf_transformer.text import BYTES_PER_TOKEN, TokenizerPair
 
 
 class Ids(NamedTuple):
@@ -64,6 +60,23 @@ def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
                     f"The {side} tokenizer's {name} must be the model's, {value}, not {found}; use the tokenizers "
                     "that the model was trained with."
                 )
+
+
+def search_options(decoding: DecodingConfig, model: ModelConfig, nbest: int | None) -> SearchOptions:
+    """The options of a search for the `nbest` best outputs, None for all beams."""
+    return SearchOptions(
+        eos_id=model.eos_id,
+        pad_id=model.pad_id,
+        beam_size=1 if decoding.sampling and nbest else decoding.beam_size,
+        nbest=None if decoding.sampling else nbest,
+        length_penalty=decoding.length_penalty,
+        alpha=decoding.alpha,
+        min_length=decoding.min_length,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+        coverage_penalty=decoding.coverage_penalty,
+        diversity=decoding.diversity,
+        forbidden_ids=tuple(sorted({model.pad_id, model.bos_id})),
+    )
 
 
 def search_ids(
