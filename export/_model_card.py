@@ -48,8 +48,8 @@ and join the translations. `document` keeps line breaks, blank lines, indentatio
 than {max_source_length} tokens the rest is truncated, which `nbest` reports in `truncated`."""
 
 _NOT_SEGMENTED = """\
-A row is one sentence: it was exported with `--no-segmentation`. A source of more than {max_source_length} tokens is cut
-there, and `nbest` says so in `truncated`."""
+A row is one sentence: it was exported with `--no-segmentation`. A source of more than {max_source_length} tokens is
+truncated; `nbest` reports it in `truncated`."""
 
 
 def card_text(card: dict) -> str:
