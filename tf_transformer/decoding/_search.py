@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from tf_transformer.config import DecodingConfig, ModelConfig
@@ -46,6 +47,21 @@ def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
         ids = tf.pad(ids, [[0, 0], [0, nothing]], constant_values=tokenizer.pad_id)
     cut = over | (tf.strings.length(text) > most)
     return Ids(ids, tf.minimum(lengths, limit), cut, lengths <= int(tokenizer.add_eos))
+
+
+def require_tensorflow() -> None:
+    """Raise RuntimeError unless Keras runs on TensorFlow."""
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        raise RuntimeError(
+            f"Translator needs Keras on TensorFlow. Received: the backend {backend!r}. Set the environment variable "
+            "KERAS_BACKEND=tensorflow before Keras is imported."
+        )
+
+
+def either_truncated(source: Ids, target: Ids | None) -> tf.Tensor:
+    """Whether one side was truncated: [N] bool."""
+    return source.truncated if target is None else source.truncated | target.truncated
 
 
 def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from typing import Any, overload
 
-import keras
 import tensorflow as tf
 
 from tf_transformer.config import DecodingConfig
@@ -23,7 +22,16 @@ from tf_transformer.decoding._results import (
     to_translations,
 )
 from tf_transformer.decoding._sampling import SamplingOptions
-from tf_transformer.decoding._search import Ids, check_tokenizers, score_ids, search_ids, search_options, text_to_ids
+from tf_transformer.decoding._search import (
+    Ids,
+    check_tokenizers,
+    either_truncated,
+    require_tensorflow,
+    score_ids,
+    search_ids,
+    search_options,
+    text_to_ids,
+)
 from tf_transformer.model import Transformer
 from tf_transformer.text import Segmenter, TokenizerPair
 
@@ -58,7 +66,7 @@ class Translator(tf.Module):
         source_language: str | None = None,
     ):
         super().__init__(name="translator")
-        _require_tensorflow()
+        require_tensorflow()
         check_tokenizers(model.config, tokenizers)
         self.decoding = decoding or DecodingConfig()
         self.model = model
@@ -74,11 +82,14 @@ class Translator(tf.Module):
         """The translator of a work directory. `decoding` are fields of `DecodingConfig` to change."""
         from tf_transformer.workdir import Workdir
 
-        _require_tensorflow()
+        require_tensorflow()
         workdir = Workdir(path)
         config = dataclasses.replace(workdir.config.decoding, **decoding)
-        model = workdir.load_model(checkpoint, for_inference=True)
-        return cls(model, workdir.tokenizers, config, workdir.dataset_info.get("source_language"))
+        language, model = (
+            workdir.dataset_info.get("source_language"),
+            workdir.load_model(checkpoint, for_inference=True),
+        )
+        return cls(model, workdir.tokenizers, config, language)
 
     def __call__(self, texts: Texts, prefixes: Texts | None = None) -> list[str]:
         """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
@@ -190,21 +201,19 @@ class Translator(tf.Module):
 
     def _of_texts(self, text: tf.Tensor, prefix: tf.Tensor | None = None, *, keep_single: bool) -> dict[str, tf.Tensor]:
         """Texts sentence by sentence; a prefix is that of the first sentence."""
-        reading = self._segmenter, self.source_tokenizer, self.longest_source
-        return translate_texts(self._of_sentences, *reading, text, prefix, keep_single)
+        source = self._segmenter, self.source_tokenizer, self.longest_source
+        return translate_texts(self._of_sentences, *source, text, prefix, keep_single)
 
     def _sentences(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """How many sentences each text has, where it should be one; nothing if segmentation is off."""
-        if not self.decoding.segmentation:
-            return {}
-        return {"sentences": count_sentences(self._segmenter.segment(text))}
+        return {"sentences": count_sentences(self._segmenter.segment(text))} if self.decoding.segmentation else {}
 
     def _of_sentences(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """Each text as one sentence. It stops earlier than `nbest`, which needs all K."""
         source, forced = self._read(text), self._read_prefix(prefix)
         found = self._search(source, text, nbest=1, prefix=forced)
         texts = self.target_tokenizer.detokenize(found.ids[:, 0])
-        return {"translation": texts, "truncated": _truncated(source, forced)}
+        return {"translation": texts, "truncated": either_truncated(source, forced)}
 
     def _nbest(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """The signature `nbest`."""
@@ -216,7 +225,7 @@ class Translator(tf.Module):
         scores = tf.where(found.lengths > 0, found.log_probs, -1e9)
         scores = tf.where(source.empty[:, None], 0.0, scores)
         texts, scores = (tf.ensure_shape(tensor, [None, self.decoding.beam_size]) for tensor in (texts, scores))
-        found = {"translations": texts, "scores": scores, "truncated": _truncated(source, forced)}
+        found = {"translations": texts, "scores": scores, "truncated": either_truncated(source, forced)}
         return found | self._sentences(text)
 
     def _score(self, sources: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -225,7 +234,7 @@ class Translator(tf.Module):
         target = text_to_ids(targets, self.target_tokenizer, self.longest_target)
         score = score_ids(self.model, source.ids, target.ids, target.lengths)
         score = tf.where(source.empty & target.empty, 0.0, score)
-        return {"score": score, "tokens": target.lengths, "truncated": _truncated(source, target)}
+        return {"score": score, "tokens": target.lengths, "truncated": either_truncated(source, target)}
 
     def _read(self, text: tf.Tensor) -> Ids:
         return text_to_ids(text, self.source_tokenizer, self.longest_source)
@@ -280,22 +289,8 @@ class Translator(tf.Module):
         return tf.function(getattr(self, name), input_signature=[TEXT] * inputs, autograph=False)
 
 
-def _require_tensorflow() -> None:
-    backend = keras.backend.backend()
-    if backend != "tensorflow":
-        raise RuntimeError(
-            f"Translator needs Keras on TensorFlow. Received: the backend {backend!r}. Set the environment variable "
-            "KERAS_BACKEND=tensorflow before Keras is imported."
-        )
-
-
 def _given(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _truncated(source: Ids, target: Ids | None) -> tf.Tensor:
-    """Whether one side was truncated: [N] bool."""
-    return source.truncated if target is None else source.truncated | target.truncated
 
 
 def _tokens(tokenizer: Any, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
