@@ -15,6 +15,7 @@ from ._shapes import BatchShape as BatchShape
 from .corpora import Corpus as Corpus
 from .corpora import CorpusError as CorpusError
 from .corpora import Pair as Pair
+from .corpora import WeightedFiles as WeightedFiles
 from .corpora import open_corpus as open_corpus
 from .preparation import BadUtf8 as BadUtf8
 from .preparation import Cleaner as Cleaner
@@ -42,6 +43,7 @@ __all__ = [
     "RecordError",
     "Replicas",
     "TooLong",
+    "WeightedFiles",
     "batch_shapes",
     "failed_assertion",
     "keras_inputs",
