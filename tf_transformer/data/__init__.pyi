@@ -12,6 +12,7 @@ from ._records import RecordError as RecordError
 from ._records import failed_assertion as failed_assertion
 from ._service import DataServiceError as DataServiceError
 from ._shapes import BatchShape as BatchShape
+from ._text_dataset import text_dataset as text_dataset
 from .corpora import Corpus as Corpus
 from .corpora import CorpusError as CorpusError
 from .corpora import Pair as Pair
@@ -50,6 +51,7 @@ __all__ = [
     "open_corpus",
     "padding_dataset",
     "prepare",
+    "text_dataset",
     "training_dataset",
     "validation_dataset",
 ]
