@@ -63,7 +63,7 @@ def count_sentences(segments: Segments) -> tf.Tensor:
     return tf.reduce_sum(counts, axis=1)
 
 
-def _with_single_rows(segments: Segments, text) -> Segments:
+def _with_single_rows(segments: Segments, text: tf.Tensor) -> Segments:
     """Segments in which a row of one sentence is the text itself."""
     single = segments.sentences.row_lengths() == 1
     # Only short rows are repeated: of a row with many sentences each would be a copy.
@@ -104,11 +104,11 @@ def in_groups(translate: Callable[..., dict[str, tf.Tensor]], *columns: tf.Tenso
     kinds = tf.string, tf.bool
     arrays = [tf.TensorArray(kind, size=groups, infer_shape=False, element_shape=[None]) for kind in kinds]
 
-    def group(number, arrays):
+    def group(number: tf.Tensor, arrays: list[tf.TensorArray]) -> tuple:
         rows = slice(number * SENTENCES, (number + 1) * SENTENCES)
         found = translate(*(column[rows] for column in columns))
-        found = found["translation"], found["truncated"]
-        return number + 1, [array.write(number, value) for array, value in zip(arrays, found)]
+        values = found["translation"], found["truncated"]
+        return number + 1, [array.write(number, value) for array, value in zip(arrays, values)]
 
     _, arrays = tf.while_loop(lambda number, _: number < groups, group, [0, arrays], parallel_iterations=1)
     texts, truncated = (array.concat() for array in arrays)

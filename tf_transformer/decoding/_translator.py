@@ -225,8 +225,8 @@ class Translator(tf.Module):
         scores = tf.where(found.lengths > 0, found.log_probs, -1e9)
         scores = tf.where(source.empty[:, None], 0.0, scores)
         texts, scores = (tf.ensure_shape(tensor, [None, self.decoding.beam_size]) for tensor in (texts, scores))
-        found = {"translations": texts, "scores": scores, "truncated": either_truncated(source, forced)}
-        return found | self._sentences(text)
+        outputs = {"translations": texts, "scores": scores, "truncated": either_truncated(source, forced)}
+        return outputs | self._sentences(text)
 
     def _score(self, sources: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `score`, and "truncated" [N] bool: whether source or target was truncated."""

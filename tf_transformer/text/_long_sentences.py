@@ -79,22 +79,22 @@ def _chunk_starts(counts: tf.Tensor, owners: tf.Tensor, most: int) -> tf.Tensor:
     follow = tf.searchsorted(total, total - counts + most, side="right")
     follow = tf.minimum(tf.maximum(follow, places + 1), ends)
 
-    def go_on(starts):
+    def advance(starts: tf.Tensor) -> tf.Tensor:
         """The next chunk of each owner that has one."""
         following = tf.gather(follow, starts)
         return tf.boolean_mask(following, following < tf.gather(ends, starts))
 
-    def unfinished(_, starts):
+    def unfinished(_: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
         return tf.size(starts) > 0
 
-    starts = go_on(tf.boolean_mask(places, tf.concat([[True], owners[1:] != owners[:-1]], 0)[: tf.size(owners)]))
+    starts = advance(tf.boolean_mask(places, tf.concat([[True], owners[1:] != owners[:-1]], 0)[: tf.size(owners)]))
     shapes = [tf.TensorShape([]), tf.TensorShape([None])]
-    loop = tf.while_loop(unfinished, lambda n, at: (n + 1, go_on(at)), [0, starts], shapes)
+    loop = tf.while_loop(unfinished, lambda n, at: (n + 1, advance(at)), [0, starts], shapes)
     # They are counted first, because arrays that grow need a server of 2.13 or later.
     array = tf.TensorArray(tf.int32, size=loop[0] + 1, infer_shape=False, element_shape=[None])
 
-    def write(number, at, array):
-        return number + 1, go_on(at), array.write(number, at)
+    def write(number: tf.Tensor, at: tf.Tensor, array: tf.TensorArray) -> tuple:
+        return number + 1, advance(at), array.write(number, at)
 
     shapes.append(tf.TensorShape([]))
     number, last, array = tf.while_loop(lambda _, at, __: tf.size(at) > 0, write, [0, starts, array], shapes)
