@@ -6,8 +6,12 @@ Serves the newest version in each MODEL_BASE, replaces it by a newer one while r
 """
 
 import argparse
+from typing import TYPE_CHECKING
 
 from tf_transformer.pipelines import cli
+
+if TYPE_CHECKING:
+    from tf_transformer.export.serving import ServerOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +119,7 @@ def _sources(args: argparse.Namespace) -> list:
     return sources_of_directories(args.model_base, args.name)
 
 
-def _options(args: argparse.Namespace):
+def _options(args: argparse.Namespace) -> "ServerOptions":
     from tf_transformer.export.serving import BatchingOptions, ServerOptions
 
     batching = BatchingOptions(

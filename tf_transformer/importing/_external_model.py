@@ -5,6 +5,8 @@ zeros. After this they look like a model of our own, with the ids 0, 1, 2 and 3.
 """
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +83,7 @@ MAX_BEAM_SIZE = 64
 MAX_ALPHA = 10.0
 
 
-def search_settings(beam_size: object, alpha: object, name: str) -> dict:
+def search_settings(beam_size: Any, alpha: Any, name: str) -> dict:
     """Fields of `DecodingConfig` from the two settings that all formats have; their length penalty is the average's.
 
     Args:
@@ -89,7 +91,7 @@ def search_settings(beam_size: object, alpha: object, name: str) -> dict:
         alpha: exponent of the length; None: not stated.
         name: of the file, for messages.
     """
-    settings = {}
+    settings: dict = {}
     if beam_size is not None:
         if type(beam_size) is not int or not 1 <= beam_size <= MAX_BEAM_SIZE:
             raise ImportedModelError(
@@ -105,7 +107,14 @@ def search_settings(beam_size: object, alpha: object, name: str) -> dict:
     return settings
 
 
-def vocabulary(tokens, name, end="</s>", unknown="<unk>", pads=("<pad>", "<blank>"), start=None) -> Vocabulary:
+def vocabulary(
+    tokens: Sequence[str],
+    name: str,
+    end: str = "</s>",
+    unknown: str = "<unk>",
+    pads: Sequence[str] = ("<pad>", "<blank>"),
+    start: str | None = None,
+) -> Vocabulary:
     """The vocabulary of a list of tokens.
 
     Args:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import pathlib
 import re
 
@@ -130,7 +131,9 @@ def piece_names(model: bytes) -> list[str]:
     return [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces]
 
 
-def sentencepiece_files(directory: pathlib.Path, source=None, target=None) -> tuple[bytes, bytes | None]:
+def sentencepiece_files(
+    directory: pathlib.Path, source: str | os.PathLike | None = None, target: str | os.PathLike | None = None
+) -> tuple[bytes, bytes | None]:
     """The checked SentencePiece models of source and target; the second is None where there is one only.
 
     They are looked for in `directory` and in the one above it, where Argos' packages have them.

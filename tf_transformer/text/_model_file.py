@@ -5,6 +5,7 @@ blindly is checked here first.
 """
 
 import hashlib
+import os
 import pathlib
 from typing import Any
 
@@ -26,7 +27,7 @@ class TokenizerError(ValueError):
     """A tokenizer, its files or its training data that cannot be used, and why."""
 
 
-def read_model_file(path: str | pathlib.Path) -> bytes:
+def read_model_file(path: str | os.PathLike) -> bytes:
     """The checked bytes of the SentencePiece model at `path`."""
     path = pathlib.Path(path)
     if not path.is_file():

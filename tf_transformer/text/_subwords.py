@@ -101,7 +101,7 @@ class Subwords:
         name: what error messages call the model: its file.
     """
 
-    def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model"):
+    def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model") -> None:
         check_model(model, name)
         self.model = model
         self.id_map = id_map

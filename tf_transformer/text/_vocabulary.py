@@ -64,7 +64,7 @@ class Subsample:
         seed: what the choice depends on, besides the stream.
     """
 
-    def __init__(self, max_texts: int, max_bytes: int, seed: int):
+    def __init__(self, max_texts: int, max_bytes: int, seed: int) -> None:
         self._max_texts, self._max_bytes = max_texts, max_bytes
         self._random = random.Random(seed)
         self._texts: list[bytes] = []

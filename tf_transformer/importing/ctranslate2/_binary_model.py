@@ -9,6 +9,7 @@ bytes and the NUL. All of it is little-endian.
 import dataclasses
 import math
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -178,7 +179,7 @@ def read_config(directory: pathlib.Path, binary: BinaryModel) -> CTranslate2Conf
     return CTranslate2Config(tokens["unk_token"], tokens["eos_token"], tokens[_START], flags["add_source_eos"], epsilon)
 
 
-def _epsilon(value, name: pathlib.Path) -> float:
+def _epsilon(value: Any, name: pathlib.Path) -> float:
     if value is None:
         return _EPSILON
     if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
@@ -189,7 +190,7 @@ def _epsilon(value, name: pathlib.Path) -> float:
 def _older(binary: BinaryModel) -> dict:
     """The same settings from the variables of a model that is older than config.json."""
     found = binary.variables
-    values = {name: bytes(found[name]).decode("utf-8", "replace") for name in _TOKENS if name in found}
+    values: dict[str, Any] = {name: bytes(found[name]).decode("utf-8", "replace") for name in _TOKENS if name in found}
     values |= {field: bool(found[flag].any()) for field, flag in _FLAGS.items() if flag in found}
     if _ITS_OWN in found and found[_ITS_OWN].any():
         values[_START] = None

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ _MUST_BE_OFF = re.compile(r"(encoder|decoder)/(alibi|alibi_use_positive_position
 class CTranslate2Layers:
     """Reads layers, embeddings and flags, and knows which variables nobody has read: parts that we do not have."""
 
-    def __init__(self, binary: BinaryModel, file: pathlib.Path):
+    def __init__(self, binary: BinaryModel, file: pathlib.Path) -> None:
         self._variables, self._file = _renamed(binary), file
         self._read = set(VARIABLES)
         self.depths = {stack: self._depth(stack) for stack in ("encoder", "decoder")}
@@ -32,7 +33,7 @@ class CTranslate2Layers:
     def error(self, what: str) -> ImportedModelError:
         return ImportedModelError(f"{self._file} has a part that we do not have: {what}.")
 
-    def scalar(self, name: str, default):
+    def scalar(self, name: str, default: Any) -> Any:
         value = self._variables.get(name)
         if value is None:
             return default
@@ -43,7 +44,7 @@ class CTranslate2Layers:
         self._read.add(name)
         return value.item()
 
-    def same(self, flag: str, default):
+    def same(self, flag: str, default: Any) -> Any:
         """A flag that encoder and decoder must agree on."""
         values = {stack: self.scalar(f"{stack}/{flag}", default) for stack in ("encoder", "decoder")}
         if len(set(values.values())) > 1:
@@ -137,8 +138,9 @@ class CTranslate2Layers:
         if not 1e-6 < scale < 1e6:
             raise self.error(f"queries_scale {scale}")
         key_dim = min(round(scale**-2), width) or width
-        keys = {part: self._narrowed(found[part], key_dim) for part in ("query", "key")}
-        if all(keys.values()) and np.isclose(scale, key_dim**-0.5, rtol=1e-6):
+        narrow = {part: self._narrowed(found[part], key_dim) for part in ("query", "key")}
+        keys = {part: linear for part, linear in narrow.items() if linear is not None}
+        if len(keys) == len(narrow) and np.isclose(scale, key_dim**-0.5, rtol=1e-6):
             return found | keys | self._narrow_values(found, width)
         kernel, bias = found["query"]
         factor = np.float32(scale * width**0.5)

@@ -18,8 +18,9 @@ class MarianLayers:
     Kernels are (in, out), like ours; biases and norms are (1, D).
     """
 
-    def __init__(self, arrays: dict[str, np.ndarray], file: pathlib.Path):
-        self._arrays, self._file, self._read = arrays, file, set()
+    def __init__(self, arrays: dict[str, np.ndarray], file: pathlib.Path) -> None:
+        self._arrays, self._file = arrays, file
+        self._read: set[str] = set()
 
     def attention(self, stack: str, layer: int, kind: str) -> dict[str, Linear]:
         name = f"{stack}_l{layer + 1}_{_ATTENTION[kind]}"

@@ -8,6 +8,7 @@ decoder.yml, config*.yml  which of the files belong together
 """
 
 import dataclasses
+import os
 import pathlib
 import re
 
@@ -40,7 +41,10 @@ class _Vocabularies:
 
 
 def read_marian(
-    directory: pathlib.Path, file: pathlib.Path | None = None, source_file=None, target_file=None
+    directory: pathlib.Path,
+    file: pathlib.Path | None = None,
+    source_file: str | os.PathLike | None = None,
+    target_file: str | os.PathLike | None = None,
 ) -> ExternalModel:
     """The model of a folder of Marian's.
 
@@ -92,7 +96,12 @@ def _weight_files(directory: pathlib.Path) -> list[pathlib.Path]:
     return sorted([*directory.glob("*.npz"), *binary])
 
 
-def _vocabularies(directory: pathlib.Path, files: list[pathlib.Path], source_file, target_file) -> _Vocabularies:
+def _vocabularies(
+    directory: pathlib.Path,
+    files: list[pathlib.Path],
+    source_file: str | os.PathLike | None,
+    target_file: str | os.PathLike | None,
+) -> _Vocabularies:
     if all(file.suffix == ".spm" for file in files):
         pieces = sentencepiece_files(directory, source_file or files[0], target_file or files[1])
         tables = [_piece_vocabulary(file) for file in dict.fromkeys(files)]
