@@ -53,7 +53,7 @@ def _opennmt(dim: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class ImportedModel:
-    """What a work directory is made of."""
+    """The contents of a work directory: configuration, weights and tokenizers."""
 
     config: Config
     tensors: dict[str, np.ndarray]

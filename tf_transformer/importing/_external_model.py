@@ -46,10 +46,10 @@ class Vocabulary:
 
 @dataclasses.dataclass(frozen=True)
 class ExternalModel:
-    """What a reader of one format returns.
+    """An external model, as a reader of one format returns it.
 
     Attributes:
-        format: its name, for people.
+        format: its name, for messages.
         architecture: fields of `ModelConfig`, without vocabularies and embeddings.
         layers: the weights of both stacks, and learned positions, under our names.
         source_table, target_table, output_table: (V, D) each; the last is the transposed projection to logits.
@@ -140,7 +140,7 @@ NEVER = -1000.0
 
 @dataclasses.dataclass(frozen=True)
 class RowOrder:
-    """Which external row becomes row 0, 1, 2 …
+    """The order of external rows in our tables: which of them becomes row 0, 1, 2 …
 
     Attributes:
         rows: external rows; -1: none, a row of zeros.

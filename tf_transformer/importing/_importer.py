@@ -66,7 +66,7 @@ def read_model(
     source_tokenizer: str | os.PathLike | None = None,
     target_tokenizer: str | os.PathLike | None = None,
 ) -> ExternalModel:
-    """The external model at `path`, whatever its format."""
+    """The external model at `path`, in any of the formats."""
     path = pathlib.Path(path)
     if not path.exists():
         raise ImportedModelError(f"There is nothing at {path}.")
@@ -127,7 +127,7 @@ def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
 
 
 def _assembled(external: ExternalModel, path: pathlib.Path) -> ImportedModel:
-    """Our form of the model, and the proof that its weights fit the model that its configuration describes."""
+    """Our form of the model; its weights are checked against the model that its configuration describes."""
     try:
         imported = assemble(external)
         assign_model(Transformer(imported.config.model), imported.tensors, str(path))

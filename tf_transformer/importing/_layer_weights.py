@@ -1,4 +1,4 @@
-"""The weights of the two stacks under our names, whatever the format calls them."""
+"""The weights of the two stacks under our names, for all formats."""
 
 from typing import Any, Protocol, cast
 

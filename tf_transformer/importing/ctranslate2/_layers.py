@@ -19,7 +19,7 @@ _MUST_BE_OFF = re.compile(r"(encoder|decoder)/(alibi|alibi_use_positive_position
 
 
 class CTranslate2Layers:
-    """Reads layers, embeddings and flags, and knows which variables nobody has read: parts that we do not have."""
+    """Reader of layers, embeddings and flags. Reports variables that were not read: parts that we do not have."""
 
     def __init__(self, binary: BinaryModel, file: pathlib.Path) -> None:
         self._variables, self._file = _renamed(binary), file
@@ -93,7 +93,7 @@ class CTranslate2Layers:
         return self._tensor(name if name in self._variables else f"{stack}/embeddings/weight", 2)
 
     def scaled_embeddings(self, dim: int) -> bool:
-        """Whether embeddings are multiplied by the root of `dim`. The variable is a flag, or the factor itself."""
+        """Return whether embeddings are multiplied by the root of `dim`. The variable is a flag or the factor."""
         factor = self.same("scale_embeddings", 1)
         if isinstance(factor, float) and not np.isclose(factor, 1.0) and not np.isclose(factor, dim**0.5):
             raise self.error(f"embeddings multiplied by {factor:g}")
@@ -160,15 +160,15 @@ class CTranslate2Layers:
         return {"value": narrow, "output": (heads[:, : self._value_dim].reshape(-1, kernel.shape[1]), bias)}
 
     def _narrowed(self, linear: Linear, dim: int) -> Linear | None:
-        """Each head cut to `dim`; None where something else than zeros would be lost."""
+        """Each head truncated to `dim`; None where something else than zeros would be lost."""
         kernel, bias = linear
         heads = kernel.reshape(kernel.shape[0], self._heads, -1)
         biases = np.zeros(kernel.shape[1], np.float32) if bias is None else bias
         biases = biases.reshape(self._heads, -1)
         if heads[..., dim:].any() or biases[:, dim:].any():
             return None
-        cut = heads[..., :dim].reshape(kernel.shape[0], -1)
-        return cut, None if bias is None else biases[:, :dim].reshape(-1)
+        kept = heads[..., :dim].reshape(kernel.shape[0], -1)
+        return kept, None if bias is None else biases[:, :dim].reshape(-1)
 
     def _norm(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         return self._tensor(f"{name}/gamma", 1), self._tensor(f"{name}/beta", 1)

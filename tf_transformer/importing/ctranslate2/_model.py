@@ -104,7 +104,7 @@ def _vocabularies(
 
 
 def _tokens(directory: pathlib.Path, stem: str) -> list[str] | None:
-    """The tokens of a vocabulary in JSON or, as older versions wrote it, a line each; None: there is no such file."""
+    """The tokens of a vocabulary in JSON or, as older versions wrote it, one per line; None: there is no such file."""
     if (file := directory / f"{stem}.json").is_file():
         tokens = read_json(file, list)
         if not all(isinstance(token, str) for token in tokens):

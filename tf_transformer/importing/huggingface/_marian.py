@@ -114,7 +114,7 @@ class _Settings:
         name = self.get("activation_function", "gelu")
         if not isinstance(name, str) or name not in _ACTIVATIONS:
             raise ImportedModelError(
-                f"{self._file}: the activation must be one of {', '.join(_ACTIVATIONS)}, not {show(name)}."
+                f"{self._file}: the activation must be one of {', '.join(_ACTIVATIONS)}. Received: {show(name)}."
             )
         return _ACTIVATIONS[name]
 
@@ -131,12 +131,12 @@ class _Settings:
     def _require(self, name: str, expected: Any, found: Any) -> None:
         if found != expected:
             raise ImportedModelError(
-                f"{self._file}: {name} must be {expected!r}, not {show(found)}: we have no such part."
+                f"{self._file}: {name} must be {expected!r}. Received: {show(found)}: we have no such part."
             )
 
 
 class _Weights:
-    """The weights by PyTorch's names, as a `LayerReader`; knows which nobody has read."""
+    """The weights by PyTorch's names, as a `LayerReader`. Reports weights that were not read."""
 
     def __init__(self, values: dict[str, np.ndarray], directory: pathlib.Path) -> None:
         self._values, self._directory = values, directory
@@ -219,7 +219,7 @@ def _vocabulary(file: pathlib.Path, config: _Settings, size: int) -> Vocabulary:
     start = config.get("decoder_start_token_id", pad)
     for name, row in (("eos_token_id", ends), ("pad_token_id", pad), ("decoder_start_token_id", start)):
         if type(row) is not int or not 0 <= row < len(tokens):
-            raise ImportedModelError(f"{file}: config.json's {name} must be a row of it, not {show(row)}.")
+            raise ImportedModelError(f"{file}: config.json's {name} must be a row of it. Received: {show(row)}.")
     return Vocabulary(found.tokens, ends, found.unknown, pad, start)
 
 

@@ -13,7 +13,7 @@ _PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 
 
 class MarianLayers:
-    """Reads the arrays by Marian's names, `encoder_l1_self_Wq` and such, and knows which nobody has read.
+    """Reader of the arrays by Marian's names, such as `encoder_l1_self_Wq`. Reports arrays that were not read.
 
     Kernels are (in, out), like ours; biases and norms are (1, D).
     """

@@ -106,6 +106,6 @@ def _number(values: dict, name: str, default: int, most: int, file: pathlib.Path
     value = values.get(name, default)
     if type(value) is not int or not 0 <= value <= most:
         raise ImportedModelError(
-            f"{file}: Marian's option {name} must be a whole number up to {most}, not {show(value)}."
+            f"{file}: Marian's option {name} must be a whole number up to {most}. Received: {show(value)}."
         )
     return value

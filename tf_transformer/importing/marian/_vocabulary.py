@@ -38,7 +38,7 @@ def read_marian_vocabulary(file: str | pathlib.Path) -> list[str]:
         unquoted = _unquoted(token.rstrip(" "))
         if not _ROW.fullmatch(row) or int(row) in rows or unquoted is None:
             raise ImportedModelError(
-                f"{file}, line {number}: expected `token: row` with a row of its own, got {line[:80]!r}."
+                f"{file}, line {number}: expected `token: row` with a row of its own. Received: {line[:80]!r}."
             )
         rows[int(row)] = unquoted
     if not rows or max(rows) >= 2 * len(rows):
