@@ -23,7 +23,9 @@ ALLOWED = {
     "evaluation": ("decoding", "text"),
     "training": ("config", "data", "decoding", "evaluation", "layers", "model", "workdir"),
     "importing": ("config", "layers", "model", "text", "workdir"),
-    "analysis": ("config", "data", "decoding", "evaluation", "layers", "presets", "training", "workdir"),
+    "analysis": (
+        *("config", "data", "decoding", "evaluation", "layers", "model", "presets", "text", "training", "workdir"),
+    ),
     "export": ("config", "data", "decoding", "layers", "model", "text", "workdir"),
     "pipelines": (
         "config",

@@ -150,7 +150,7 @@ OURS, THEIRS = "#0072b2", "#d55e00"
 
 
 def ablation_figure(results: Sequence[RowResult], title: str = "") -> Figure:
-    """A figure with a line a row: the difference to the first row in perplexity, in percent, and in BLEU, in points.
+    """A figure with one line per row: difference to the first row in perplexity, in percent, and in BLEU, in points.
 
     Differences, because the figures themselves are of other data, other sizes and another BLEU.
     """

@@ -93,7 +93,7 @@ def chosen(name: str, wanted: Sequence[int] | None, count: int) -> list[int]:
     wanted = list(range(count)) if wanted is None else list(wanted)
     wrong = [index + 1 for index in wanted if not 0 <= index < count]
     if wrong or not wanted:
-        raise ValueError(f"There are {name}s 1 to {count} in this model; asked for {wrong or 'none'}.")
+        raise ValueError(f"Expected {name}s from 1 to {count}, which this model has. Received: {wrong or 'none'}.")
     return wanted
 
 

@@ -44,7 +44,7 @@ class AttentionMaps:
     def weights(self, kind: str) -> np.ndarray:
         """The weights (layers, H, queries, keys) of "encoder", "decoder" or "cross"."""
         if kind not in KINDS:
-            raise ValueError(f"The kinds of attention are {', '.join(KINDS)}; there is no {kind!r}.")
+            raise ValueError(f"Expected a kind of attention: {', '.join(KINDS)}. Received: {kind!r}.")
         return getattr(self, kind)
 
     def queries(self, kind: str) -> list[str]:
@@ -81,7 +81,7 @@ def attention_maps(model: "Transformer", tokenizers: "TokenizerPair", source: st
 def maps_of_ids(
     model: "Transformer", tokenizers: "TokenizerPair", source: Sequence[int], labels: Sequence[int]
 ) -> AttentionMaps:
-    """As `attention_maps`, of ids: `source` and `labels`, what the decoder is to write, both ending in EOS."""
+    """The maps of ids: `source`, and `labels`, which the decoder is to write; both end in EOS."""
     decoder_input = [model.config.bos_id, *labels[:-1]]
     inputs = {"source": np.array([source], "int32"), "target": np.array([decoder_input], "int32")}
     _, weights = model(inputs, training=False, return_attention_scores=True)

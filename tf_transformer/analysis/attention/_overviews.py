@@ -26,7 +26,7 @@ _PANELS = {
 
 
 def summary_figure(summaries: Sequence[HeadSummary]) -> Figure:
-    """A figure with a row a kind of attention and a column a measure; each cell is a head."""
+    """A figure with one row per kind of attention and one column per measure; each cell is a head."""
     grids = {kind: _grids([head for head in summaries if head.kind == kind]) for kind in KINDS}
     heights = [next(iter(grid.values())).shape[0] for grid in grids.values()]
     heads = next(iter(grids["encoder"].values())).shape[1]
@@ -75,7 +75,10 @@ def position_vectors(kind: str = "sinusoidal", dim: int = 512, length: int = 128
     from tf_transformer.layers import sinusoidal_encoding
 
     if kind not in ("sinusoidal", "t2t", "marian"):
-        raise ValueError(f"Positions by formula are sinusoidal, t2t or marian, not {kind!r}: the rest are in a model.")
+        raise ValueError(
+            f"Expected positions by formula: sinusoidal, t2t or marian. Received: {kind!r}. For others, use "
+            "positions_of_model."
+        )
     return np.asarray(sinusoidal_encoding(np.arange(length), dim, kind))
 
 
