@@ -2,7 +2,7 @@
 
 TensorFlow writes them to file descriptor 2 while it is imported, before its own log level counts. A filter process
 reads what is written there during the import, drops these messages and passes on everything else. It is a process
-and not a thread, so that the last words of an import that aborts are passed on, too.
+and not a thread, so that the last messages of an import that aborts are passed on, too.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def suppress_startup_messages() -> None:
 
 
 def is_startup_message(line: bytes) -> bool:
-    """Whether a line is one of TensorFlow's start-up messages; a failing GPU driver is none where there is a GPU."""
+    """Return whether a line is a start-up message of TensorFlow; a failing GPU driver is none where there is a GPU."""
     return bool(_MESSAGES.match(line)) or (bool(_NO_GPU.match(line)) and not _has_gpu())
 
 

@@ -31,7 +31,7 @@ def read_model_file(path: str | os.PathLike) -> bytes:
     """The checked bytes of the SentencePiece model at `path`."""
     path = pathlib.Path(path)
     if not path.is_file():
-        raise TokenizerError(f"expected a SentencePiece model, found no file at {path}; check the path")
+        raise TokenizerError(f"expected a SentencePiece model. Received: {path}, which is no file. Check the path")
     if path.stat().st_size > MAX_BYTES:
         raise TokenizerError(f"{path}: {path.stat().st_size:,} bytes are more than a model has ({MAX_BYTES:,})")
     data = path.read_bytes()

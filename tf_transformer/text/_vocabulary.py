@@ -40,7 +40,7 @@ def train_model(
     """
     if not MIN_VOCAB_SIZE <= vocab_size <= MAX_VOCAB_SIZE:
         raise TokenizerError(
-            f"expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}, got {vocab_size:,}"
+            f"expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}. Received: {vocab_size:,}"
         )
     texts = _not_empty(texts)
     model = _train(_with_ascii(texts), vocab_size, character_coverage)
