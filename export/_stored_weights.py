@@ -1,7 +1,7 @@
 """Weights as a SavedModel stores them: float32 or half the bytes, and the effect of rounding.
 
 A smaller matrix is rounded when it is saved and widened once, when it is loaded. The graph computes with the same
-float32 variable as ever, so a request costs what it costs with full weights; only the files are smaller. Biases and
+float32 variable as before, so a request costs what it costs with full weights; only the files are smaller. Biases and
 the gains of normalisations, a thousandth of the bytes, stay as they are.
 """
 

@@ -172,7 +172,7 @@ def _compare(request: Request, expected: Answer, found: Answer) -> list[str]:
 
 
 def _same_rows(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Whether each row of two arrays of one shape is the same: [N] bool. NaN is never the same."""
+    """Compare two arrays of one shape row by row: [N] bool, True for equal rows. NaN is never the same."""
     close = one.dtype.kind == "f"
     same = np.isclose(one, other, rtol=_RELATIVE, atol=TOLERANCE) if close else one == other
     return same.reshape(len(same), -1).all(axis=1) if same.size else np.ones(len(same), bool)

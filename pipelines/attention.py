@@ -112,9 +112,9 @@ def _numbers(text: str) -> list[int]:
         ranges = [tuple(map(int, part.split("-"))) for part in text.split(",")]
         numbers = [number - 1 for ends in ranges for number in range(ends[0], ends[-1] + 1)]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected numbers such as 1,3 or 2-4, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected numbers such as 1,3 or 2-4. Received: {text!r}") from None
     if not numbers or min(numbers) < 0:
-        raise argparse.ArgumentTypeError(f"expected numbers from 1 on, such as 1,3 or 2-4, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected numbers from 1 on, such as 1,3 or 2-4. Received: {text!r}")
     return numbers
 
 

@@ -77,7 +77,7 @@ def _announce(number: int, total: int, title: str, command: str) -> None:
 
 
 def _is_exported(workdir: pathlib.Path, base: pathlib.Path) -> bool:
-    """Whether the newest version of the export has the weights that an export would write now."""
+    """Return whether the newest version of the export has the weights that an export would write now."""
     from tf_transformer.workdir import Workdir
     from tf_transformer.workdir.checkpoints import read_info
 

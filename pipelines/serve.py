@@ -111,10 +111,14 @@ def _sources(args: argparse.Namespace) -> list:
     from tf_transformer.export.serving import read_model_config, sources_of_directories
 
     if bool(args.model_base) == bool(args.model_config_file):
-        raise ValueError("expected MODEL_BASE or --model-config-file, one of them")
+        given = "both" if args.model_base else "neither"
+        raise ValueError(f"expected MODEL_BASE or --model-config-file. Received: {given}. Give one of them")
     if args.model_config_file:
         if args.name:
-            raise ValueError("--name is for one MODEL_BASE: a model config file has the names of its models")
+            raise ValueError(
+                f"expected --name with one MODEL_BASE. Received: --name {args.name} with --model-config-file. Name the "
+                "models in that file"
+            )
         return read_model_config(args.model_config_file)
     return sources_of_directories(args.model_base, args.name)
 

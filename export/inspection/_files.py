@@ -9,6 +9,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -123,7 +124,7 @@ def read_variables(directory: pathlib.Path, expected: bool) -> Variables:
     return _read_each(reader, names)
 
 
-def _read_each(reader: tf.train.CheckpointReader, names: Iterable[str]) -> Variables:
+def _read_each(reader: Any, names: Iterable[str]) -> Variables:
     count = parameters = 0
     problems = []
     for name in names:

@@ -1,7 +1,7 @@
 """The graph of a SavedModel: which nodes answer requests, and what a server could not run.
 
 Everything here reads protocol buffers. No op has to be registered, so a SavedModel with ops that this machine
-has never heard of is walked like any other.
+does not know is walked like any other.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ MAIN_GRAPH = ""
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """One node and where it stands: `function` is the function's name, or `MAIN_GRAPH`."""
+    """One node and its place: `function` is the function's name, or `MAIN_GRAPH`."""
 
     function: str
     node: node_def_pb2.NodeDef
@@ -30,7 +30,7 @@ def serving_places(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[Place]:
     """Every node of a MetaGraphDef except those that only restore or save variables.
 
     Restoring reads files by its nature (RestoreV2, MergeV2Checkpoints): the server does that once, when it
-    loads, so these nodes say nothing about requests.
+    loads, so these nodes are no part of a request.
     """
     skipped_nodes = _loader_nodes(meta_graph)
     for node in meta_graph.graph_def.node:
@@ -94,7 +94,7 @@ def _bodies(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, list]:
 
 
 def _called(node: node_def_pb2.NodeDef, bodies: Mapping[str, Sequence[node_def_pb2.NodeDef]]) -> set[str]:
-    """Names of the functions a node calls: by its op, or through an attribute (a loop's body, say)."""
+    """Names of the functions a node calls: by its op, or through an attribute (such as a loop's body)."""
     names = {node.op}
     for value in node.attr.values():
         names.add(value.func.name)
@@ -159,7 +159,7 @@ def _batching_problem(signature: str, kind: str, tensor: Tensor) -> Problem:
 
 
 def op_problems(places: Iterable[Place]) -> list[Problem]:
-    """One problem for each op that calls Python or touches files, with the first place it stands in."""
+    """One problem for each op that calls Python or touches files, with the first place where it occurs."""
     problems: dict[str, Problem] = {}
     for place in places:
         if place.node.op in PYTHON_OPS:

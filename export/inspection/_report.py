@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a SavedModel: its kind, for scripts, and a sentence, for people.
+    """One problem of a SavedModel: its kind, for scripts, and a message, for readers.
 
     Kinds: `damaged`, `signature`, `batching`, `python`, `files`, `jit_compile`, `unknown_op`, `server`, `numbers`.
     """

@@ -45,7 +45,7 @@ _SMALL_VALUES = 2048
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What a path under /v1/models names."""
+    """The model, version and verb that a path under /v1/models names."""
 
     name: str
     version: int | None
@@ -204,7 +204,7 @@ class Api:
 
 
 def _target(method: str, path: str) -> Target:
-    """What a path names; raises BadRequest for one that TensorFlow Serving does not know."""
+    """Parse a path; raises BadRequest for one that TensorFlow Serving does not know."""
     match = {"POST": _PREDICT, "GET": _STATUS}[method].fullmatch(path) if method in ("POST", "GET") else None
     if match is None:
         raise BadRequest(f"Malformed request: {method} {path}")

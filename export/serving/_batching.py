@@ -30,7 +30,7 @@ Tensors = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class BatchingOptions:
-    """How requests are merged and split.
+    """Options for merging and splitting requests.
 
     Attributes:
         max_batch_size: Rows in one call of the model; 1 turns merging off. Larger requests are split where the

@@ -45,7 +45,7 @@ class Connection(web.RequestHandler):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is in progress: kept alive, new, or still sending its headers."""
+        """True if no request is in progress: kept alive, new, or still sending its headers."""
         return self.request is None
 
     def data_received(self, data: bytes) -> None:
@@ -66,7 +66,7 @@ class Connection(web.RequestHandler):
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Keeps the connection of a half-closed client until its requests are answered.
 
-        A client that has disconnected looks the same at first. An interim response tells them apart: its system
+        A client that has disconnected looks the same at first. An interim response distinguishes them: its system
         resets the connection.
         """
         if self._waiter is not None and not self._waiter.done():
@@ -207,7 +207,7 @@ async def listen(server: HttpServer, host: str, port: int) -> asyncio.Server:
 
 
 def connections_for_descriptors(wanted: int) -> int:
-    """How many connections the limit of open files leaves room for, at most `wanted`."""
+    """Number of connections that the limit of open files leaves room for, at most `wanted`."""
     try:
         import resource
 

@@ -111,7 +111,7 @@ def shown(value: Any) -> str:
 
 
 def _start(value: Any) -> Any:
-    """The first few elements of a value: enough for a message, whatever its size."""
+    """The first few elements of a value: enough for a message about a value of any size."""
     if isinstance(value, list):
         return [_start(each) for each in value[:5]]
     if isinstance(value, dict):

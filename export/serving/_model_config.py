@@ -23,7 +23,7 @@ def read_model_config(path: str | os.PathLike) -> list[ModelSource]:
     """The models of a text protobuf `ModelServerConfig`.
 
     Raises:
-        ValueError: It is no such file, or asks for what this server does not have.
+        ValueError: It is no such file, or needs a feature that this server does not have.
     """
     path = pathlib.Path(path)
     config = model_server_config_pb2.ModelServerConfig()

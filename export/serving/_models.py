@@ -113,7 +113,7 @@ class ModelVersions:
 
     @property
     def available(self) -> bool:
-        """Whether any version is served."""
+        """True if any version is served."""
         return bool(self._serving)
 
     def statuses(self, version: int | None = None) -> list[VersionStatus]:

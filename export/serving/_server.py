@@ -40,7 +40,7 @@ _PARSERS = 2
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """Where the server listens and what it accepts.
+    """Options of the server: its address and its limits.
 
     Attributes:
         host, port: Where to listen; port 0 takes a free one.
