@@ -24,7 +24,16 @@ ALLOWED = {
     "training": ("config", "data", "decoding", "evaluation", "layers", "model", "workdir"),
     "importing": ("config", "layers", "model", "text", "workdir"),
     "analysis": (
-        *("config", "data", "decoding", "evaluation", "layers", "model", "presets", "text", "training", "workdir"),
+        "config",
+        "data",
+        "decoding",
+        "evaluation",
+        "layers",
+        "model",
+        "presets",
+        "text",
+        "training",
+        "workdir",
     ),
     "export": ("config", "data", "decoding", "layers", "model", "text", "workdir"),
     "pipelines": (
