@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
+PYTEST = $(RUN) -m pytest -n 2 --dist loadfile -m "not slow"
 
 .PHONY: install demo test test-quick test-slow fuzz lint typecheck coverage docs bench peers clean
 
@@ -10,8 +11,10 @@ install: $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(VENV)/bin/tf-transformer demo
 
+# In two runs, so that no test process collects the graphs of the whole suite: they stay below 2 GB.
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+	$(PYTEST) $(or $(ARGS),tests/unit tests/parity)
+	$(if $(ARGS),,$(PYTEST) tests/integration tests/system)
 
 # Under 90 s on two cores: the unit tests, without the files that train, export or compile much.
 test-quick: $(VENV)/.installed-test
