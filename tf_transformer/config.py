@@ -111,7 +111,8 @@ class TrainingConfig(TypedFields):
         **dict.fromkeys(("batch_tokens", "bleu_samples"), 100_000_000),
         **dict.fromkeys(("max_length", "early_stopping", "skipped_steps_limit"), 1_000_000),
         **dict.fromkeys(("accumulation_steps", "steps_per_call", "keep_checkpoints", "average_last"), 100_000),
-        **dict.fromkeys(("learning_rate_scale", "learning_rate", "weight_decay", "r_drop"), 1e6),
+        **dict.fromkeys(("learning_rate_scale", "learning_rate"), 1e30),
+        **dict.fromkeys(("weight_decay", "r_drop"), 1e6),
         **dict.fromkeys(("checkpoint_minutes", "gradient_clip_norm"), 1e9),
         "epsilon": 1.0,
     }

@@ -29,10 +29,11 @@ def run(module, *arguments, stdin=b"hello\n"):
 def test_no_start_up_messages_in_a_checkout(workdir):
     results, messages = run("pipelines.translate", "--workdir", workdir)
     assert len(results) == 1
-    assert [line.decode().partition(" in ")[0].partition(",")[0] for line in messages] == [
+    # On a slow machine there are lines of progress in between.
+    assert {line.decode().partition(" in ")[0].partition(",")[0] for line in messages} == {
         f"Loading the weights of {workdir}/checkpoints/step-00000007.",
         "translating: 1 line",
-    ]
+    }
 
 
 @pytest.mark.slow

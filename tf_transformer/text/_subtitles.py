@@ -47,16 +47,21 @@ class Subtitles:
         return "".join(line + end for line, end in zip(lines, self._ends))
 
     def _cues(self) -> list[range]:
-        """The lines of text of each cue: those behind a line with times, up to an empty line."""
+        """The lines of text of each cue: those after a line with times, up to an empty line or the next cue."""
         cues, number = [], 0
         while number < len(self._lines):
             number += 1
             if _TIMES.match(self._lines[number - 1]):
                 first = number
-                while number < len(self._lines) and self._lines[number].strip():
+                while number < len(self._lines) and self._lines[number].strip() and not self._begins_cue(number):
                     number += 1
                 cues.append(range(first, number))
         return cues
+
+    def _begins_cue(self, number: int) -> bool:
+        """Whether a line has times, or is the number before a line that has."""
+        numbered = self._lines[number].strip().isdecimal() and number + 1 < len(self._lines)
+        return bool(_TIMES.match(self._lines[number + 1 if numbered else number]))
 
     def _texts_of(self, lines: range) -> list[_Text]:
         dialogue = [number for number in lines if _DIALOGUE.match(self._lines[number])]

@@ -92,7 +92,8 @@ def test_bad_bytes_and_marks_are_replaced():
 def test_a_language_with_a_region_has_the_lists_of_the_language():
     assert words_of("de-AT") == words_of("de") == words_of("DE_de")
     assert words_of("xx") == words_of(None)
-    assert words_of("de").abbreviations < words_of(None).abbreviations | words_of(None).maybe
+    longer = {word for word in words_of("de").abbreviations if len(word) > 2}
+    assert longer < words_of(None).abbreviations | words_of(None).maybe
 
 
 @pytest.mark.parametrize("language", [*languages(), None])

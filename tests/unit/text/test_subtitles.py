@@ -1,3 +1,5 @@
+import re
+
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -54,4 +56,6 @@ def test_lines_outside_the_cues_stay(content):
     subtitles = Subtitles(content)
     again = subtitles.replaced(subtitles.texts)
     assert again.count("\n") == content.count("\n") and again.count("\r") == content.count("\r")
-    assert Subtitles(again).replaced(Subtitles(again).texts) == again
+    inside = {number for found in subtitles._texts for number in found.lines}
+    for number, (before, after) in enumerate(zip(re.split(r"\r\n|\r|\n", content), re.split(r"\r\n|\r|\n", again))):
+        assert number in inside or before == after
