@@ -1,5 +1,7 @@
 """Bucketing: batches of one pair per row, with pairs of similar lengths together; planned in the graph."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -30,7 +32,7 @@ class BucketPlanner:
         """The plan for pairs of the given lengths, each [pairs] int64, shuffled by `seed`, [2]."""
         shuffled, starts = self._shuffle_by_shape(source, target, seed)
         pairs, counts = self._pass_on(shuffled, starts)
-        first_rows, num_rows, shapes = self._cut(counts, seed + tf.constant([0, 1], tf.int64))
+        first_rows, num_rows, shapes = self._split(counts, seed + tf.constant([0, 1], tf.int64))
         return Plan(pairs, tf.range(tf.size(pairs, tf.int64) + 1), first_rows, num_rows, shapes)
 
     def _cheapest_shapes(self, max_length: int) -> np.ndarray:
@@ -42,7 +44,7 @@ class BucketPlanner:
             table[: min(shape.source, max_length) + 1, : min(shape.target, max_length) + 1] = index
         return table
 
-    def _shuffle_by_shape(self, source, target, seed) -> tuple[tf.Tensor, tf.Tensor]:
+    def _shuffle_by_shape(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The numbers of all pairs that fit, by shape and then in random order, and where each shape starts."""
         fits = tf.maximum(source, target) <= self._longest
         key = tf.where(fits, source * (self._longest + 1) + target, 0)
@@ -51,7 +53,7 @@ class BucketPlanner:
         counts = tf.math.bincount(tf.cast(shape_of + 1, tf.int32), minlength=len(self.shapes) + 1, dtype=tf.int64)
         return tf.cast(shuffled, tf.int64), tf.cumsum(counts)
 
-    def _pass_on(self, shuffled, starts) -> tuple[tf.Tensor, tf.Tensor]:
+    def _pass_on(self, shuffled: tf.Tensor, starts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The pairs by the shape that they end up in, and how many each shape has.
 
         Shapes are sorted so that a larger one, which holds what a smaller one passes on, always comes later.
@@ -65,7 +67,9 @@ class BucketPlanner:
         counts = tf.TensorArray(tf.int64, len(places), element_shape=[])
         nothing = tf.zeros([0], tf.int64), tf.zeros([0], tf.int32)
 
-        def one(index, passed, kept, counts):
+        def one(
+            index: tf.Tensor, passed: tuple[tf.Tensor, tf.Tensor], kept: tf.TensorArray, counts: tf.TensorArray
+        ) -> tuple[Any, ...]:
             pairs = tf.boolean_mask(passed[0], passed[1] == index)
             pairs = tf.concat([shuffled[starts[index] : starts[index + 1]], pairs], 0)
             count = tf.size(pairs, tf.int64)
@@ -86,7 +90,7 @@ class BucketPlanner:
         )
         return kept.concat(), counts.stack()
 
-    def _cut(self, counts, seed) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _split(self, counts: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """First rows, numbers of rows and shapes of all batches, shuffled."""
         sizes = tf.constant([[shape.source, shape.target, shape.rows] for shape in self.shapes], tf.int64)
         batches = (counts + sizes[:, 2] - 1) // sizes[:, 2]

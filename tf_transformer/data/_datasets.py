@@ -36,7 +36,7 @@ class BatchOptions:
     batching: Literal["bucket", "pack"] = "bucket"
     max_shapes: int = 48
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("batch_tokens", "max_length", "max_shapes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} to be at least 1. Received: {getattr(self, name)}.")
@@ -168,9 +168,9 @@ def _with_room_for(
     counts: LengthCounts, shapes: tuple[BatchShape, ...], options: BatchOptions
 ) -> tuple[BatchShape, ...]:
     """The shapes, and one more if pairs of these lengths do not fit into the last."""
-    longest = [
-        max([side, *counts.lengths[:, i].tolist()]) for i, side in enumerate(dataclasses.astuple(shapes[-1])[:2])
-    ]
-    if tuple(longest) == (shapes[-1].source, shapes[-1].target):
+    source, target = (
+        max([side, *counts.lengths[:, i].tolist()]) for i, side in enumerate((shapes[-1].source, shapes[-1].target))
+    )
+    if (source, target) == (shapes[-1].source, shapes[-1].target):
         return shapes
-    return (*shapes, BatchShape.of_budget(*longest, options.batch_tokens))
+    return (*shapes, BatchShape.of_budget(source, target, options.batch_tokens))

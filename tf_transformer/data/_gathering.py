@@ -6,7 +6,7 @@ padding), `source_positions` and `target_positions` (from 0 in each segment). Al
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -43,8 +43,8 @@ class Replicas:
         count = context.num_replicas_in_sync // context.num_input_pipelines
         return cls(context.num_replicas_in_sync, context.input_pipeline_id * count, count, accumulation_steps)
 
-    def rows(self, rows):
-        """The rows of each replica, of a global batch of `rows`."""
+    def rows(self, rows: Any) -> Any:
+        """The rows of each replica, of a global batch of `rows` (an int or an int tensor)."""
         multiple = self.total * self.accumulation_steps
         return (rows + multiple - 1) // multiple * self.accumulation_steps
 
@@ -116,7 +116,15 @@ class _Side(NamedTuple):
     shape: tf.Tensor
 
     @classmethod
-    def gather(cls, values, value_splits, chosen, pair_splits, rows, length) -> "_Side":
+    def gather(
+        cls,
+        values: tf.Tensor,
+        value_splits: tf.Tensor,
+        chosen: tf.Tensor,
+        pair_splits: tf.Tensor,
+        rows: tf.Tensor,
+        length: tf.Tensor,
+    ) -> "_Side":
         sentences = tf.gather(tf.RaggedTensor.from_row_splits(values, value_splits, validate=False), chosen)
         row_splits = tf.gather(sentences.row_splits, pair_splits)
         return cls(tf.cast(sentences.flat_values, tf.int32), sentences.row_splits, row_splits, tf.stack([rows, length]))

@@ -50,7 +50,7 @@ class Part(NamedTuple):
     epoch: tf.Tensor
     number: tf.Tensor
     pairs: Pairs
-    plan: Plan | tuple = ()
+    plan: Plan = ()  # type: ignore[assignment]  # an empty structure until it is planned
 
 
 def parts_per_epoch(reader: ShardReader, part_pairs: int = PART_PAIRS) -> int:

@@ -26,11 +26,11 @@ class PairIds(NamedTuple):
     @classmethod
     def of(cls, sources: Sequence[list[int]], targets: Sequence[list[int]], dtype: np.dtype) -> "PairIds":
         """The pairs of two lists of sentences."""
-        flat = [np.array([i for ids in side for i in ids], dtype) for side in (sources, targets)]
+        source, target = (np.array([i for ids in side for i in ids], dtype) for side in (sources, targets))
         lengths = np.array([(len(s), len(t)) for s, t in zip(sources, targets, strict=True)], np.int32)
-        return cls(*flat, lengths.reshape(-1, 2))
+        return cls(source, target, lengths.reshape(-1, 2))
 
-    def split(self, counts: Sequence[int]) -> list["PairIds"]:
+    def split(self, counts: Sequence[int] | np.ndarray) -> list["PairIds"]:
         """Consecutive pairs, so many in each."""
         ends = np.cumsum(counts)
         tokens = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(self.lengths, 0, np.int64)])[ends]

@@ -156,7 +156,7 @@ class PreparedDataset:
         try:
             found = sha256_of_file(path)
         except OSError as error:
-            found = error.strerror
+            found = str(error.strerror)
         if found != expected:
             raise RecordError(
                 f"{path}: expected the SHA-256 {expected}, as in {INFO}. Received: {found}; the file has changed. "

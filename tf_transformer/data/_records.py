@@ -137,7 +137,9 @@ class ShardReader:
         source, target = (tf.io.decode_raw(side, self._id_type) for side in (source, target))
         return Pairs(source, splits[:, 0], target, splits[:, 1])
 
-    def _checks(self, shards, shard_of, parsed, pairs: Pairs) -> list[tf.Operation]:
+    def _checks(
+        self, shards: tf.Tensor, shard_of: tf.Tensor, parsed: dict[str, tf.Tensor], pairs: Pairs
+    ) -> list[tf.Operation]:
         """Assertions that these are the records `dataset.json` describes. Their messages name the file."""
         counts = tf.cast(tf.strings.length(parsed["lengths"]) // 8, tf.int64)
         counts = tf.gather(tf.math.unsorted_segment_sum(counts, shard_of, len(self._paths)), shards)
@@ -158,7 +160,9 @@ class ShardReader:
             self._check_ids(shard_of, parsed["target"], pairs.target, self._vocab_sizes[1], "target"),
         ]
 
-    def _check_ids(self, shard_of, records, ids, vocab_size: int, side: str) -> tf.Operation:
+    def _check_ids(
+        self, shard_of: tf.Tensor, records: tf.Tensor, ids: tf.Tensor, vocab_size: int, side: str
+    ) -> tf.Operation:
         # Negative ids are the largest of all where their bytes are read without a sign.
         unsigned = ids if self._id_type.is_unsigned else tf.bitcast(ids, tf.uint32)
         largest = tf.argmax(unsigned)
@@ -168,7 +172,7 @@ class ShardReader:
         outside = tf.logical_or(ids < 0, ids >= vocab_size)
         return self._check(shard, outside, f"expected {side} ids from 0 to {vocab_size - 1}", tf.as_string(ids))
 
-    def _check(self, shards, wrong, expected: str, received) -> tf.Operation:
+    def _check(self, shards: tf.Tensor, wrong: tf.Tensor, expected: str, received: tf.Tensor) -> tf.Operation:
         """Fails where `wrong` is true for any of the shards, and names the first."""
         first = tf.argmax(tf.cast(wrong, tf.int32))
         message = [tf.gather(self._paths, shards[first]), f": {expected}. Received: ", received[first]]

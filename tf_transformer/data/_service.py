@@ -10,6 +10,7 @@ import socket
 import time
 import urllib.parse
 import uuid
+from typing import Any
 
 import tensorflow as tf
 
@@ -49,7 +50,7 @@ def from_service(dataset: tf.data.Dataset, address: str) -> tf.data.Dataset:
     )
     rounds = dataset.apply(reads).window(workers, drop_remainder=True)
     ordered = rounds.flat_map(lambda numbers, elements: _by_number(numbers, elements, workers))
-    return ordered.enumerate().map(lambda expected, item: _checked(expected, *item, address)).prefetch(2)
+    return ordered.enumerate().map(lambda expected, item: _checked(expected, item[0], item[1], address)).prefetch(2)
 
 
 def _wait_for_workers(address: str) -> int:
@@ -80,14 +81,14 @@ def _wait_for_workers(address: str) -> int:
     )
 
 
-def _by_number(numbers: tf.data.Dataset, elements, workers: int) -> tf.data.Dataset:
+def _by_number(numbers: tf.data.Dataset, elements: Any, workers: int) -> tf.data.Dataset:
     """The elements of a round, one from every worker, in the order of their numbers."""
     round_ = tf.data.Dataset.zip((numbers, tf.data.Dataset.zip(elements)))
     in_turn = tf.data.Dataset.range(workers)
     return in_turn.flat_map(lambda turn: round_.filter(lambda number, _: number % workers == turn))
 
 
-def _checked(expected: tf.Tensor, number: tf.Tensor, element, address: str):
+def _checked(expected: tf.Tensor, number: tf.Tensor, element: Any, address: str) -> Any:
     wanted = tf.strings.format(f"Expected batch {{}} from the tf.data service at {address}. ", expected)
     received = tf.strings.format("Received: batch {}; a worker was lost or restarted.", number)
     with tf.control_dependencies([tf.debugging.Assert(number == expected, [wanted + received])]):

@@ -68,10 +68,10 @@ def fit_shapes(
         max_shapes: how many at most.
         padding: the share of padding (of all places, both sides) at which no more shapes are added.
     """
-    cells, counts = LengthCounts.of(_round_up(counts.lengths), counts.pairs)
+    cells, pairs = LengthCounts.of(_round_up(counts.lengths), counts.pairs)
     largest = cells.max(0)
-    shapes = _choose(cells, counts, largest, batch_tokens, max_shapes, padding)
-    shapes = _refine(cells, counts, shapes, largest)
+    shapes = _choose(cells, pairs, largest, batch_tokens, max_shapes, padding)
+    shapes = _refine(cells, pairs, shapes, largest)
     return tuple(sorted(BatchShape.of_budget(source, target, batch_tokens) for source, target in shapes))
 
 

@@ -20,7 +20,7 @@ class DropoutSeeds:
         self._states = [variable for variable in model.variables if id(variable) not in weights]
         self._seed = seed
 
-    def scope(self, step, part):
+    def scope(self, step: tf.Tensor, part: tf.Tensor) -> keras.StatelessScope:
         """A context in which the model draws the random numbers of `step` and `part` (int scalars)."""
         if not self._states:
             return keras.StatelessScope()
@@ -68,7 +68,9 @@ class BatchGradients:
         self._r_drop = r_drop
         self._part = tf.function(self._of_part, jit_compile=True, autograph=False) if xla else self._of_part
 
-    def __call__(self, batch: dict[str, tf.Tensor], scale, step, first_part) -> tuple[LossSums, Gradients]:
+    def __call__(
+        self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor, first_part: tf.Tensor
+    ) -> tuple[LossSums, Gradients]:
         """Sums over the batch and the gradients of scale · loss.
 
         Args:
@@ -82,7 +84,9 @@ class BatchGradients:
         rows = tf.shape(batch["labels"])[0] // self._parts
         batch = {name: tf.reshape(x, tf.concat([[self._parts, rows], tf.shape(x)[1:]], 0)) for name, x in batch.items()}
 
-        def add_part(index, total):
+        def add_part(
+            index: tf.Tensor, total: tuple[LossSums, Gradients]
+        ) -> tuple[tf.Tensor, tuple[LossSums, Gradients]]:
             part = {name: _with_shape(x[index], batch[name]) for name, x in batch.items()}
             return index + 1, tf.nest.map_structure(tf.add, total, self._part(part, scale, step, first_part + index))
 
@@ -99,7 +103,9 @@ class BatchGradients:
         table = tf.convert_to_tensor(self._table)
         return projected_sums(hidden, table, batch["labels"], bias, self._smoothing)
 
-    def _of_part(self, batch, scale, step, part) -> tuple[LossSums, Gradients]:
+    def _of_part(
+        self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor, part: tf.Tensor
+    ) -> tuple[LossSums, Gradients]:
         sources = {name: variable.value for name, variable in self._variables.items()}
         with tf.GradientTape() as tape, self._seeds.scope(step, part):
             hidden = self._hidden(_doubled(batch) if self._r_drop else batch, training=True)
@@ -119,7 +125,7 @@ class BatchGradients:
             direct["output_bias"] = result.bias_gradient
         return result.sums, {name: _total(gradients[name], direct.get(name)) for name in gradients}
 
-    def _hidden(self, batch, training: bool):
+    def _hidden(self, batch: dict[str, tf.Tensor], training: bool) -> tf.Tensor:
         model = self._model
         segments = batch.get("source_segments"), batch.get("target_segments")
         memory = model.encode(
@@ -145,7 +151,7 @@ def _doubled(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {name: tf.concat([x, x], axis=0) for name, x in batch.items()}
 
 
-def _total(gradient, direct):
+def _total(gradient: tf.Tensor | tf.IndexedSlices | None, direct: tf.Tensor | None) -> tf.Tensor | None:
     """The gradient through the hidden states and the direct one, dense.
 
     The rows that an embedding looked up are added into the direct gradient in place, instead of being spread over a
@@ -159,5 +165,5 @@ def _total(gradient, direct):
     return gradient if direct is None else gradient + direct
 
 
-def _with_shape(part, parts):
+def _with_shape(part: tf.Tensor, parts: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(part, [None, *parts.shape[2:]])

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -38,11 +39,11 @@ class DistributedBatches:
         self.position = position or Position()
         self.iterator = self._open()
 
-    def _open(self):
+    def _open(self) -> Any:
         position = self.position
         return iter(self._strategy.distribute_datasets_from_function(lambda context: self._dataset(context, position)))
 
-    def next(self):
+    def next(self) -> dict[str, Any]:
         """The next batch, with the values of each replica of this worker."""
         until = time.monotonic() + SERVICE_SECONDS
         while True:

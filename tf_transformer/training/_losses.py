@@ -1,5 +1,7 @@
 """Cross-entropy with label smoothing (section 5.4) as a Keras loss, on any backend."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -24,13 +26,19 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         >>> model.compile(optimizer, loss=LabelSmoothedCrossEntropy(0.1))
     """
 
-    def __init__(self, label_smoothing: float = 0.1, ignore_id: int = 0, name="label_smoothed_cross_entropy", **kwargs):
+    def __init__(
+        self,
+        label_smoothing: float = 0.1,
+        ignore_id: int = 0,
+        name: str = "label_smoothed_cross_entropy",
+        **kwargs: Any,
+    ):
         super().__init__(name=name, **kwargs)
         _check_smoothing(label_smoothing)
         self.label_smoothing = label_smoothing
         self.ignore_id = ignore_id
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         """Loss of every token, (B, T) float32, 0 on padding."""
         logits = ops.cast(y_pred, "float32")
         labels = ops.cast(y_true, "int32")
@@ -40,14 +48,14 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         losses = normaliser - (1.0 - smooth) * chosen - smooth * ops.mean(logits, axis=-1)
         return ops.where(ops.not_equal(labels, self.ignore_id), losses, 0.0)
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         losses = self.call(y_true, y_pred)
         weights = ops.cast(ops.not_equal(y_true, self.ignore_id), losses.dtype)
         if sample_weight is not None:
             weights = weights * ops.cast(sample_weight, losses.dtype)
         return ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config.pop("reduction", None)
         return {**config, "label_smoothing": self.label_smoothing, "ignore_id": self.ignore_id}

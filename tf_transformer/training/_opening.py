@@ -6,8 +6,9 @@ import os
 import pathlib
 import time
 
-from tf_transformer.config import Config
+from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data import PreparedDataset
+from tf_transformer.text import TokenizerPair
 from tf_transformer.training._process import LostWorkerError
 from tf_transformer.training._run_state import check_config, check_dataset, has_begun
 from tf_transformer.training._strategies import Worker
@@ -88,13 +89,13 @@ def _check_architecture(origin: Workdir, config: Config) -> None:
         )
 
 
-def _model_of(origin: Workdir, config: Config):
+def _model_of(origin: Workdir, config: Config) -> ModelConfig:
     """The model of the origin with the new run's dropout."""
     fields = [field.name for field in dataclasses.fields(config.model) if "dropout" in field.name]
     return dataclasses.replace(origin.config.model, **{name: getattr(config.model, name) for name in fields})
 
 
-def with_vocabulary(config: Config, tokenizers) -> Config:
+def with_vocabulary(config: Config, tokenizers: TokenizerPair) -> Config:
     """The configuration with the vocabulary and the special ids of the tokenizers."""
     source, target = tokenizers.source, tokenizers.target
     tied = config.model.tied_embeddings
@@ -110,7 +111,7 @@ def with_vocabulary(config: Config, tokenizers) -> Config:
     return dataclasses.replace(config, model=model)
 
 
-def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
+def with_vocabulary_of(config: Config, saved: Config, tokenizers: TokenizerPair) -> Config:
     """The configuration with the vocabulary and the special ids of a work directory with the same tokenizers.
 
     An imported model's two tokenizers may share one vocabulary, which `with_vocabulary` cannot see.

@@ -1,6 +1,7 @@
 """Adam (section 5.3) in one fused operation per weight, the weights it trains, and their moving average."""
 
 import contextlib
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -39,7 +40,7 @@ class Adam:
             f"adam/second/{name}": moment for name, moment in self.second.items()
         }
 
-    def apply(self, gradients: dict[str, tf.Tensor], learning_rate, update) -> None:
+    def apply(self, gradients: dict[str, tf.Tensor], learning_rate: tf.Tensor, update: tf.Tensor) -> None:
         """Updates the weights, in a replica's context.
 
         Args:
@@ -122,7 +123,7 @@ class MovingAverage:
             tf.raw_ops.AssignSubVariableOp(resource=handle, value=difference)
 
     @contextlib.contextmanager
-    def in_place(self):
+    def in_place(self) -> Iterator[None]:
         """A context in which the model's weights are the averages."""
         trained = {name: variable.numpy().copy() for name, variable in self.variables.items()}
         for name, variable in self.variables.items():

@@ -52,7 +52,7 @@ def _pairs(source: int, target: int) -> int:
 
 
 def _try(step: TrainStep, strategy: tf.distribute.Strategy, shape: BatchShape, config: TrainingConfig) -> None:
-    def padding(context: tf.distribute.InputContext, _) -> tf.data.Dataset:
+    def padding(context: tf.distribute.InputContext, _: object) -> tf.data.Dataset:
         return padding_dataset(shape, config.batching == "pack", Replicas.of(context, config.accumulation_steps))
 
     size = f"{shape.rows} rows of {shape.source} source and {shape.target} target tokens"

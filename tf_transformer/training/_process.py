@@ -11,6 +11,9 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, TextIO
 
 NAME = ".lock"
 
@@ -24,28 +27,30 @@ class RunLock:
 
     def __init__(self, directory: str | os.PathLike):
         self._file = pathlib.Path(directory) / NAME
-        self._stream = None
+        self._stream: TextIO | None = None
 
     def __enter__(self) -> "RunLock":
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._stream = open(self._file, "a+", encoding="utf-8")
+        stream = open(self._file, "a+", encoding="utf-8")
         try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            self._stream.seek(0)
-            holder = self._stream.read().strip() or "another process"
-            self._stream.close()
+            stream.seek(0)
+            holder = stream.read().strip() or "another process"
+            stream.close()
             raise RunLockedError(
                 f"{self._file.parent} is in use: {holder} is training there. Wait for it, stop it, or give another "
                 "--workdir."
             ) from error
-        self._stream.truncate(0)
-        self._stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._stream.flush()
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        stream.flush()
+        self._stream = stream
         return self
 
-    def __exit__(self, *_) -> None:
-        self._stream.close()
+    def __exit__(self, *_: object) -> None:
+        if self._stream is not None:
+            self._stream.close()
 
 
 logger = logging.getLogger(__name__)
@@ -56,9 +61,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class StopRequest:
     """Within `with`, SIGTERM and Ctrl-C set `signal` instead of ending the process; the second Ctrl-C ends it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.signal: int | None = None
-        self._earlier = {}
+        self._earlier: dict[int, Any] = {}
 
     @property
     def requested(self) -> bool:
@@ -69,11 +74,11 @@ class StopRequest:
             self._earlier = {number: signal.signal(number, self._hear) for number in _SIGNALS}
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._earlier.items():
             signal.signal(number, handler)
 
-    def _hear(self, number, _frame) -> None:
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = number
@@ -112,7 +117,7 @@ class WorkerWatch:
         self._until = time.monotonic() + self.seconds * (1 if self._warm else FIRST_CALL)
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._until, self._warm = None, True
 
     def _watch(self) -> None:
@@ -126,14 +131,14 @@ class WorkerWatch:
 
 
 @contextlib.contextmanager
-def meeting(workers: int, seconds: float):
+def meeting(workers: int, seconds: float) -> Iterator[None]:
     """Ends the process, with exit code 1, where the workers have not found each other in time.
 
     TensorFlow waits for them without letting go of Python's lock, for ever, and no thread of Python's can end that: not
     the watch, only `faulthandler`, whose thread needs no lock and knows no other exit code.
     """
     logger.info("Waiting for all %d workers of TF_CONFIG, for %.0f s at most.", workers, seconds)
-    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or sys.stderr)
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import time
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -31,7 +32,7 @@ class RunLog:
         _forget_after(self._file, step)
         self._writer = tf.summary.create_file_writer(str(directory / "tensorboard"))
 
-    def event(self, kind: str, step: int, **values) -> None:
+    def event(self, kind: str, step: int, **values: object) -> None:
         """Writes a line {"event": kind, "step": …, "time": …, …}, and its numbers as curves `kind/name`."""
         line = {"event": kind, "step": step, "time": round(time.time(), 3), **values}
         with open(self._file, "a", encoding="utf-8") as stream:
@@ -41,7 +42,7 @@ class RunLog:
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     tf.summary.scalar(f"{kind}/{name}", value)
 
-    def text(self, name: str, step: int, rows: list[tuple[str, ...]], heading: tuple[str, ...]) -> None:
+    def text(self, name: str, step: int, rows: Sequence[tuple[str, ...]], heading: tuple[str, ...]) -> None:
         """Writes a table of texts to TensorBoard."""
         table = [heading, tuple("---" for _ in heading), *rows]
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
@@ -89,7 +90,7 @@ class RunReports:
         self._loss += float(report.loss.sum())
         self._likelihood += float(report.negative_log_likelihood.sum())
         self._tokens += float(report.tokens.sum())
-        self._last = report
+        self._learning_rate, self._gradient_norm = report.learning_rate[-1], report.gradient_norm[-1]
         if self._progress is not None:
             loss = self._loss / max(self._tokens, 1.0)
             self._progress.update(counters.step - self._progress.done, f"loss {loss:.3f}, {self._rate:,.0f} tokens/s")
@@ -109,8 +110,8 @@ class RunReports:
                 steps=self._count,
                 loss=self._loss / tokens if self._tokens else None,
                 perplexity=perplexity(self._likelihood / tokens) if self._tokens else None,
-                learning_rate=float(self._last.learning_rate[-1]),
-                gradient_norm=float(self._last.gradient_norm[-1]),
+                learning_rate=float(self._learning_rate),
+                gradient_norm=float(self._gradient_norm),
                 tokens=int(self._tokens),
                 tokens_per_second=round(self._rate, 1),
                 skipped=counters.skipped,
@@ -119,7 +120,7 @@ class RunReports:
         self._clear()
 
     def validation(self, step: int, result: ValidationLoss, better: bool) -> None:
-        if self._log is None:
+        if self._log is None or self._progress is None:
             return
         self._log.event("validation", step, loss=result.loss, perplexity=result.perplexity, tokens=result.tokens)
         self._progress.write(
@@ -128,7 +129,7 @@ class RunReports:
         )
 
     def sample(self, step: int, score: Score, rows: list[tuple[str, str, str]]) -> None:
-        if self._log is None:
+        if self._log is None or self._progress is None:
             return
         self._log.event("sample", step, bleu=score.value, signature=score.signature, translations=rows)
         self._log.text("sample/translations", step, rows, ("source", "reference", "translation"))
@@ -141,4 +142,4 @@ class RunReports:
 
     def _clear(self) -> None:
         self._count, self._seconds, self._loss, self._likelihood, self._tokens = 0, 0.0, 0.0, 0.0, 0.0
-        self._last: StepReport | None = None
+        self._learning_rate = self._gradient_norm = 0.0

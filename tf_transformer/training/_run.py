@@ -133,6 +133,7 @@ class _Run:
                     resumed = self._restore(state)
                     if self._worker.count > 1:
                         check_same_step(self._strategy, state.counters.step)
+                    assert state.position is not None  # set by _new_state, and by restore
                     batches = self._batches(Position.of(state.position))
                     if state.counters.step < self._config.training.max_steps:
                         preflight(

@@ -8,7 +8,9 @@ import logging
 import os
 import pathlib
 import time
+from typing import Any
 
+import keras
 import numpy as np
 
 from tf_transformer.config import Config, TrainingConfig
@@ -45,7 +47,7 @@ class RunState:
         run: the run's fingerprint, which its checkpoints carry.
     """
 
-    model: object
+    model: keras.Model
     adam: Adam
     average: MovingAverage | None
     counters: Counters
@@ -55,7 +57,7 @@ class RunState:
     validated_step: int = 0
     run: str | None = None
 
-    def save(self, path: str | os.PathLike, **info) -> pathlib.Path:
+    def save(self, path: str | os.PathLike, **info: Any) -> pathlib.Path:
         """Writes a checkpoint to resume from. With a moving average the model in it is the average."""
         training = {name: variable.numpy() for name, variable in self._variables().items()}
         model = self._model_to_save()
@@ -73,7 +75,7 @@ class RunState:
             **info,
         )
 
-    def save_model(self, path: str | os.PathLike, **info) -> pathlib.Path:
+    def save_model(self, path: str | os.PathLike, **info: Any) -> pathlib.Path:
         """Writes a checkpoint of the model alone."""
         return checkpoints.save_checkpoint(path, self._model_to_save(), step=self.counters.step, run=self.run, **info)
 
@@ -93,7 +95,8 @@ class RunState:
     def restore(self, path: str | os.PathLike) -> None:
         """Goes back to a checkpoint that `save` wrote, which is verified already."""
         info = checkpoints.read_info(path)
-        if None not in (self.run, info.get("run")) and self.run.partition("-")[0] != info["run"].partition("-")[0]:
+        own, found = self.run, info.get("run")
+        if own is not None and found is not None and own.partition("-")[0] != found.partition("-")[0]:
             raise ChangedRunError(f"{path} is a checkpoint of another run. Remove it, or train in another --workdir.")
         self.run = info.get("run")
         assign_model(self.model, checkpoints.load_model_tensors(path), str(path))
@@ -110,7 +113,7 @@ class RunState:
         if self.average is not None:
             self.average.restart()
 
-    def serving_weights(self):
+    def serving_weights(self) -> contextlib.AbstractContextManager[None]:
         """A context in which the model has the weights it is validated and used with."""
         return contextlib.nullcontext() if self.average is None else self.average.in_place()
 
@@ -126,7 +129,7 @@ class RunState:
 class _Weight:
     """A Keras variable with the two methods that a `tf.Variable` is saved and restored by."""
 
-    def __init__(self, variable):
+    def __init__(self, variable: keras.Variable):
         self._variable, self.shape = variable, variable.shape
 
     def numpy(self) -> np.ndarray:
@@ -229,7 +232,9 @@ def run_fingerprint(config: Config, dataset_info: dict, first_weights: pathlib.P
     return f"{name}-{checkpoints.read_info(first_weights)['files'][checkpoints.MODEL]['sha256'][:16]}"
 
 
-def check_config(saved: Config, given: Config, workdir, begun: bool = True, weights: bool = True) -> None:
+def check_config(
+    saved: Config, given: Config, workdir: str | os.PathLike, begun: bool = True, weights: bool = True
+) -> None:
     """Rejects fields that a run cannot change; tells which others have.
 
     Args:
@@ -249,7 +254,7 @@ def check_config(saved: Config, given: Config, workdir, begun: bool = True, weig
         logger.info("Changed since the run began: %s.", text)
 
 
-def check_dataset(saved: dict, given: dict, workdir, data) -> None:
+def check_dataset(saved: dict, given: dict, workdir: str | os.PathLike, data: str | os.PathLike) -> None:
     """Rejects another vocabulary and other training data than a run was begun with."""
     vocabulary = [info.get("tokenizer", {}).get("sha256") for info in (saved, given)]
     if vocabulary[0] != vocabulary[1]:
@@ -275,6 +280,6 @@ def _changes(saved: Config, given: Config) -> dict[str, str]:
     return changes
 
 
-def _content(info: dict):
+def _content(info: dict) -> list:
     """What identifies the training records: the checksums of the shards."""
     return [shard.get("sha256", shard) for shard in info.get("splits", {}).get("train", {}).get("shards", ())]

@@ -1,6 +1,7 @@
 """Learning rate schedules: the paper's (section 5.3, equation 3), and a warm-up to a given peak."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -31,13 +32,13 @@ class NoamSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
         self.scale = scale
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         """The learning rate, a float32 scalar, of update `step` (a number or a scalar tensor)."""
         step = ops.cast(step, "float32")
         rate = ops.minimum(ops.rsqrt(step), step * self.warmup_steps**-1.5)
         return self.scale * self.model_dim**-0.5 * rate
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"model_dim": self.model_dim, "warmup_steps": self.warmup_steps, "scale": self.scale}
 
 
@@ -79,20 +80,21 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.decay = decay
         self.total_steps = total_steps
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         """The learning rate, a float32 scalar, of update `step` (a number or a scalar tensor)."""
         step = ops.cast(step, "float32")
         return self.peak * ops.minimum(step / self.warmup_steps, self._factor(step))
 
-    def _factor(self, step):
+    def _factor(self, step: Any) -> Any:
         """The share of the peak after the warm-up."""
         if self.decay == "inverse_sqrt":
             return ops.rsqrt(ops.maximum(step, self.warmup_steps) / self.warmup_steps)
         if self.decay == "constant":
             return ops.ones_like(step)
+        assert self.total_steps is not None  # checked by the constructor
         progress = ops.clip((step - self.warmup_steps) / (self.total_steps - self.warmup_steps), 0.0, 1.0)
         return 0.5 * (1.0 + ops.cos(math.pi * progress))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("peak", "warmup_steps", "decay", "total_steps")
         return {name: getattr(self, name) for name in names}

@@ -160,7 +160,7 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
     """Rejects workers that stand at different steps, as where one could not read the newest checkpoint."""
 
     @tf.function(autograph=False)
-    def total():
+    def total() -> tf.Tensor:
         steps = strategy.run(lambda: tf.constant(step, tf.int64))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, steps, axis=None)
 

@@ -1,12 +1,13 @@
 """The training step over `tf.distribute`: reduced sums, one division by global tokens, one update."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_transformer.config import TrainingConfig
 from tf_transformer.data import Position
-from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._gradients import BatchGradients, Gradients
 from tf_transformer.training._input import DistributedBatches, take_position
 from tf_transformer.training._optimizer import Adam, MovingAverage
 from tf_transformer.training._projected_loss import LossSums
@@ -45,9 +46,10 @@ class Counters(NamedTuple):
         return Counters(*(tf.constant(value, kind) for value, kind in zip(self, kinds)))
 
     def numbers(self) -> "Counters":
-        return Counters(*(value.numpy().item() for value in self))
+        values: Iterable[Any] = self
+        return Counters(*(value.numpy().item() for value in values))
 
-    def after(self, finite, empty, scaled: bool) -> "Counters":
+    def after(self, finite: tf.Tensor, empty: tf.Tensor, scaled: bool) -> "Counters":
         """The counters after a step.
 
         Args:
@@ -70,7 +72,7 @@ class Counters(NamedTuple):
             steps_at_scale=at_scale,
         )
 
-    def _next_scale(self, good, bad):
+    def _next_scale(self, good: tf.Tensor, bad: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Half after an overflow, double after many good steps."""
         at_scale = tf.where(good, self.steps_at_scale + 1, self.steps_at_scale)
         grows = at_scale >= STEPS_BEFORE_GROWTH
@@ -115,7 +117,7 @@ class TrainStep:
         gradients: BatchGradients,
         adam: Adam,
         average: MovingAverage | None,
-        schedule,
+        schedule: Callable[[tf.Tensor], tf.Tensor],
         config: TrainingConfig,
     ):
         self._strategy = strategy
@@ -148,17 +150,21 @@ class TrainStep:
             batches.position = Position(*position.numpy().tolist())
         return Counters(*counters).numbers(), StepReport(*(column.numpy() for column in tf.unstack(report, axis=1)))
 
-    def _python_loop(self, batches: DistributedBatches, count: int, counters: Counters, stop):
+    def _python_loop(
+        self, batches: DistributedBatches, count: int, counters: Counters, stop: tf.Tensor
+    ) -> tuple[Counters, tf.Tensor]:
         reports = []
         for _ in range(count):
             counters, report = self._one(batches.next(), counters, stop)
             reports.append(report)
         return counters, tf.stack(reports)
 
-    def _graph_loop(self, iterator, count, counters: Counters, stop):
+    def _graph_loop(
+        self, iterator: Any, count: tf.Tensor, counters: Counters, stop: tf.Tensor
+    ) -> tuple[Counters, tf.Tensor, tf.Tensor]:
         reports = tf.TensorArray(tf.float32, count, element_shape=[len(StepReport._fields)])
 
-        def one(index, counters, reports, _):
+        def one(index: tf.Tensor, counters: Counters, reports: tf.TensorArray, _: tf.Tensor) -> tuple[Any, ...]:
             batch, position = take_position(self._strategy, iterator.get_next())
             counters, report = self._step(batch, counters, stop)
             return index + 1, counters, reports.write(index, report), position
@@ -171,13 +177,15 @@ class TrainStep:
         )
         return counters, reports.stack(), position
 
-    def _step(self, batch, counters: Counters, stop) -> tuple[Counters, tf.Tensor]:
+    def _step(self, batch: dict[str, Any], counters: Counters, stop: tf.Tensor) -> tuple[Counters, tf.Tensor]:
         """One step on all replicas: the counters after it, and its report as a vector."""
         results = self._strategy.run(self._replica_step, args=(batch, counters, stop))
         counters, report = tf.nest.map_structure(lambda x: self._strategy.experimental_local_results(x)[0], results)
         return counters, tf.stack(report)
 
-    def _replica_step(self, rows, counters: Counters, stop) -> tuple[Counters, StepReport]:
+    def _replica_step(
+        self, rows: dict[str, tf.Tensor], counters: Counters, stop: tf.Tensor
+    ) -> tuple[Counters, StepReport]:
         context = tf.distribute.get_replica_context()
         tokens = tf.math.count_nonzero(rows["labels"], dtype=tf.float32)
         tokens, stops = self._sum(context, [tokens, stop])
@@ -193,7 +201,7 @@ class TrainStep:
         self._update_if(after.updates > counters.updates, gradients, norm, counters, rate)
         return after, self._report(sums, norm, rate, finite, stops)
 
-    def _sum(self, context, values):
+    def _sum(self, context: tf.distribute.ReplicaContext, values: Any) -> Any:
         """The sum of all replicas' values."""
         if self._replicas == 1:
             return values
@@ -202,8 +210,10 @@ class TrainStep:
         reduced = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
         return tf.nest.pack_sequence_as(values, reduced)
 
-    def _update_if(self, good, gradients, norm, counters: Counters, rate) -> None:
-        def update():
+    def _update_if(
+        self, good: tf.Tensor, gradients: Gradients, norm: tf.Tensor, counters: Counters, rate: tf.Tensor
+    ) -> None:
+        def update() -> tf.Tensor:
             self._adam.apply(self._unscaled(gradients, norm, counters.loss_scale), rate, counters.updates + 1)
             if self._average is not None:
                 self._average.update()
@@ -211,7 +221,7 @@ class TrainStep:
 
         tf.cond(good, update, lambda: tf.constant(False))
 
-    def _unscaled(self, gradients, norm, loss_scale):
+    def _unscaled(self, gradients: Gradients, norm: tf.Tensor, loss_scale: tf.Tensor) -> Gradients:
         """The gradients without the loss scale, clipped. Where there is neither, they are not touched."""
         if self._config.gradient_clip_norm is None and self._config.precision != "mixed_float16":
             return gradients
@@ -220,6 +230,9 @@ class TrainStep:
             factor *= tf.minimum(1.0, self._config.gradient_clip_norm / tf.maximum(norm, 1e-12))
         return {name: gradient * factor for name, gradient in gradients.items()}
 
-    def _report(self, sums: LossSums, norm, rate, finite, stops) -> StepReport:
-        kept = [tf.where(finite, value, 0.0) for value in (*sums, norm)]
-        return StepReport(*kept, rate, tf.cast(tf.logical_not(finite), tf.float32), stops)
+    def _report(
+        self, sums: LossSums, norm: tf.Tensor, rate: tf.Tensor, finite: tf.Tensor, stops: tf.Tensor
+    ) -> StepReport:
+        loss, likelihood, tokens, norm = (tf.where(finite, value, 0.0) for value in (*sums, norm))
+        skipped = tf.cast(tf.logical_not(finite), tf.float32)
+        return StepReport(loss, likelihood, tokens, norm, rate, skipped, stops)

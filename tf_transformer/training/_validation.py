@@ -4,13 +4,15 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import Translator
 from tf_transformer.evaluation import Score, sacrebleu_score
+from tf_transformer.model import Transformer
+from tf_transformer.text import TokenizerPair
 from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._input import take_position
 
@@ -63,7 +65,7 @@ class Validation:
         loss, likelihood, tokens = totals
         return ValidationLoss(loss / max(tokens, 1.0), likelihood / max(tokens, 1.0), int(tokens))
 
-    def _all_sums(self, iterator):
+    def _all_sums(self, iterator: Any) -> list[tf.Tensor]:
         batch, _ = take_position(self._strategy, iterator.get_next())
         per_replica = self._strategy.run(self._gradients.sums, args=(batch,))
         return [self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None) for value in per_replica]
@@ -85,7 +87,15 @@ class SampleTranslations:
         decoding: lengths; its beam is not used.
     """
 
-    def __init__(self, model, tokenizers, sources, references, target_language: str, decoding: DecodingConfig):
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizers: TokenizerPair,
+        sources: list[str],
+        references: list[str],
+        target_language: str,
+        decoding: DecodingConfig,
+    ):
         greedy = dataclasses.replace(decoding, beam_size=1, nbest=1, sampling=False)
         self._translator = Translator(model, tokenizers, greedy)
         self._sources, self._references, self._language = sources, references, target_language

@@ -55,7 +55,9 @@ def average_checkpoints(paths: list[pathlib.Path], output: pathlib.Path) -> path
     return checkpoints.save_checkpoint(output, mean, step=max(steps), averaged_steps=steps, run=infos[0].get("run"))
 
 
-def _check(path, tensors: dict[str, np.ndarray], first, total: dict[str, np.ndarray]) -> None:
+def _check(
+    path: pathlib.Path, tensors: dict[str, np.ndarray], first: pathlib.Path, total: dict[str, np.ndarray]
+) -> None:
     for name in sorted(tensors.keys() | total.keys()) if total else tensors:
         if name not in tensors or (total and name not in total) or (total and tensors[name].shape != total[name].shape):
             raise CheckpointError(

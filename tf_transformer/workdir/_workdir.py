@@ -6,12 +6,17 @@ import json
 import logging
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 from tf_transformer import _files
 from tf_transformer._version import versions_of
 from tf_transformer.config import Config
 from tf_transformer.workdir import checkpoints
 from tf_transformer.workdir.checkpoints import CheckpointError
+
+if TYPE_CHECKING:
+    from tf_transformer.model import Transformer
+    from tf_transformer.text import TokenizerPair
 
 CONFIG, DATASET = "config.json", "dataset.json"
 _KEPT_BY_NAME = ("average", "best")
@@ -43,7 +48,12 @@ class Workdir:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike, config: Config, tokenizers, dataset_info: dict, devices: dict | None = None
+        cls,
+        path: str | os.PathLike,
+        config: Config,
+        tokenizers: "TokenizerPair",
+        dataset_info: dict,
+        devices: dict | None = None,
     ) -> "Workdir":
         """Write a new work directory without checkpoints. config.json is written last and marks it as complete."""
         from tf_transformer.text import save_tokenizers
@@ -60,7 +70,7 @@ class Workdir:
         return Config.load(self.path / CONFIG)
 
     @functools.cached_property
-    def tokenizers(self):
+    def tokenizers(self) -> "TokenizerPair":
         """The TokenizerPair that the model was trained with."""
         from tf_transformer.text import load_tokenizers
 
@@ -118,7 +128,7 @@ class Workdir:
         checkpoints.verify_checkpoint(path)
         return path
 
-    def load_model(self, which: str | os.PathLike = "auto", for_inference: bool = False):
+    def load_model(self, which: str | os.PathLike = "auto", for_inference: bool = False) -> "Transformer":
         """The Transformer of this directory with the weights of a checkpoint.
 
         Args:

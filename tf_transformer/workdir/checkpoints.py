@@ -16,6 +16,7 @@ import pathlib
 import re
 import reprlib
 import shutil
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -47,7 +48,7 @@ def save_checkpoint(
     training: dict[str, np.ndarray] | None = None,
     *,
     step: int,
-    **info,
+    **info: Any,
 ) -> pathlib.Path:
     """Write a checkpoint to the directory `path`, replacing an existing one.
 
@@ -126,7 +127,11 @@ def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
     if not directory.is_dir():
         return []
     found = [path for path in directory.iterdir() if path.is_dir() and _STEP.fullmatch(path.name)]
-    return sorted(found, key=lambda path: int(_STEP.fullmatch(path.name)[1]))
+    return sorted(found, key=_step_of)
+
+
+def _step_of(path: pathlib.Path) -> int:
+    return int(path.name.removeprefix("step-"))
 
 
 def is_resumable(path: pathlib.Path) -> bool:
@@ -175,7 +180,7 @@ def set_aside_after(directory: str | os.PathLike, step: int) -> None:
     while good ones are removed for them.
     """
     for path in list_checkpoints(directory):
-        if int(_STEP.fullmatch(path.name)[1]) > step:
+        if _step_of(path) > step:
             aside = path.with_name(f"{path.name}.aside")
             shutil.rmtree(aside, ignore_errors=True)
             path.rename(aside)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tf_transformer._files import sha256_of_file
 from tf_transformer.data.corpora._corpus import SPLITS, Corpus, CorpusError, Pair
@@ -20,7 +20,7 @@ MAX_LINE_BYTES = 64 << 20
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
@@ -86,7 +86,8 @@ class LineFile:
             raise CorpusError(f"{self.path}: expected UTF-8, found UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`.")
 
     def _open(self) -> BinaryIO:
-        return _OPENERS.get(self.path.suffix.lower(), open)(self.path, "rb")
+        opener = _OPENERS.get(self.path.suffix.lower(), open)
+        return opener(self.path, "rb")
 
     def _read_start(self) -> bytes:
         try:
@@ -183,7 +184,8 @@ def open_text_files(
     unknown = sorted(set(files) - set(SPLITS))
     if unknown:
         raise CorpusError(f"Expected splits among {', '.join(SPLITS)}, got {', '.join(unknown)}.")
-    splits = {name: _open_split(name, *files[name]) for name in SPLITS if files.get(name)}
+    given = {name: pair for name in SPLITS if (pair := files.get(name))}
+    splits = {name: _open_split(name, *pair) for name, pair in given.items()}
     if "train" not in splits:
         raise CorpusError(
             "Expected files to train on, got none; give --train-source and --train-target, or --train-source alone "

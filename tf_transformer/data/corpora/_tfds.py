@@ -8,9 +8,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tf_transformer.data.corpora._corpus import SPLITS, Corpus, CorpusError, Pair, direction
+from tf_transformer.data.corpora._corpus import SPLITS, Corpus, CorpusError, Pair, Split, direction
 from tf_transformer.data.corpora._tfds_downloads import prepare_with_retries
+
+if TYPE_CHECKING:
+    from tensorflow_datasets.core import DatasetBuilder
 
 _NAME = re.compile(r"[A-Za-z0-9_]+/[\w.-]+(:[\w.*]+)?")
 _READ_BATCH = 2048
@@ -25,7 +29,7 @@ class TfdsSplit:
             sets are full of them.
     """
 
-    builder: object
+    builder: DatasetBuilder
     name: str
     source_language: str
     target_language: str
@@ -43,7 +47,7 @@ class TfdsSplit:
             else:
                 yield from pairs
 
-    def _batches(self):
+    def _batches(self) -> Iterator[dict[str, Any]]:
         """Batches of both sides, each an array of bytes.
 
         `builder.as_dataset` parses one example at a time; parsing a batch at once takes a twentieth of the time.
@@ -90,7 +94,7 @@ def open_tfds_corpus(
     pair = _language_pair(name, builder)
     source, target = direction(f"tfds:{name}", pair, source_language, target_language)
     prepare_with_retries(builder, manual_dir=manual_dir, attempts=attempts, first_pause=first_pause)
-    splits = {
+    splits: dict[str, Split] = {
         split: TfdsSplit(builder, split, source, target, unescape=split != "train")
         for split in SPLITS
         if split in builder.info.splits
@@ -111,7 +115,7 @@ def open_tfds_corpus(
     return Corpus(f"tfds:{name}", source, target, splits, identity)
 
 
-def _find_builder(name: str, data_dir: str | Path | None):
+def _find_builder(name: str, data_dir: str | Path | None) -> DatasetBuilder:
     import tensorflow_datasets as tfds
 
     if not _NAME.fullmatch(name):
@@ -133,7 +137,7 @@ def _find_builder(name: str, data_dir: str | Path | None):
     return tfds.builder(name, data_dir=data_dir, try_gcs=False)
 
 
-def _language_pair(name: str, builder) -> tuple[str, str]:
+def _language_pair(name: str, builder: DatasetBuilder) -> tuple[str, str]:
     languages = getattr(builder.info.features, "languages", None)
     if not languages or len(languages) != 2:
         raise CorpusError(

@@ -17,8 +17,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tf_transformer.data.corpora._corpus import CorpusError
+
+if TYPE_CHECKING:
+    from tensorflow_datasets.core import DatasetBuilder
 
 _log = logging.getLogger(__name__)
 _MAX_PAUSE = 60.0
@@ -45,7 +49,7 @@ class NeededFile:
 
 
 def prepare_with_retries(
-    builder, *, manual_dir: str | Path | None = None, attempts: int = 5, first_pause: float = 2.0
+    builder: DatasetBuilder, *, manual_dir: str | Path | None = None, attempts: int = 5, first_pause: float = 2.0
 ) -> None:
     """Downloads and prepares a builder's data, if that has not been done.
 
@@ -75,7 +79,7 @@ def prepare_with_retries(
             time.sleep(pause)
 
 
-def needed_files(builder) -> list[NeededFile]:
+def needed_files(builder: DatasetBuilder) -> list[NeededFile]:
     """Every file the builder reads; for builders other than WMT's, every file registered for any of its pairs."""
     from tensorflow_datasets.core.download import checksums
 
@@ -92,7 +96,7 @@ def needed_files(builder) -> list[NeededFile]:
     return list(files.values())
 
 
-def _sources(builder) -> Iterator[tuple[str, list[str]]]:
+def _sources(builder: DatasetBuilder) -> Iterator[tuple[str, list[str]]]:
     """Addresses, each with the names of the files that have to be fetched there by hand, if it is so."""
     from tensorflow_datasets.translate import wmt
 
@@ -108,7 +112,7 @@ def _sources(builder) -> Iterator[tuple[str, list[str]]]:
             yield url, subset.get_manual_dl_files(source)
 
 
-def _register_files(builder, manual: Path) -> None:
+def _register_files(builder: DatasetBuilder, manual: Path) -> None:
     """Makes the library look into `manual` for every file: it does so only for those it knows by name."""
     from tensorflow_datasets.core.download import checksums
 
@@ -209,7 +213,7 @@ def _what_is_in(path: Path) -> str:
     return "an HTML page" if _HTML.match(start) else f"another file ({path.stat().st_size:,} bytes)"
 
 
-def _advice(builder, manual: Path, reason: str, attempts: int) -> str:
+def _advice(builder: DatasetBuilder, manual: Path, reason: str, attempts: int) -> str:
     """The message that says what to fetch by hand and where to put it."""
     missing = [file for file in needed_files(builder) if not _is_there(builder, manual, file)]
     tries = f" after {attempts} attempts" if attempts > 1 else ""
@@ -223,7 +227,7 @@ def _advice(builder, manual: Path, reason: str, attempts: int) -> str:
     )
 
 
-def _is_there(builder, manual: Path, file: NeededFile) -> bool:
+def _is_there(builder: DatasetBuilder, manual: Path, file: NeededFile) -> bool:
     """Whether a file has been put in by hand, or was downloaded by an earlier attempt."""
     from tensorflow_datasets.core.download import resource
 

@@ -19,17 +19,19 @@ _BATCH = 8192
 class Change(Protocol):
     """A step that rewrites a pair: `step(source, target) -> (source, target)`; pairs that differ are counted."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
-    def __call__(self, source: bytes, target: bytes) -> Pair: ...
+    def __call__(self, source: bytes, target: bytes, /) -> Pair: ...
 
 
 class Filter(Protocol):
     """A step that judges a pair: `step(source, target) -> keep?`."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
-    def __call__(self, source: bytes, target: bytes) -> bool: ...
+    def __call__(self, source: bytes, target: bytes, /) -> bool: ...
 
 
 @dataclass(frozen=True)

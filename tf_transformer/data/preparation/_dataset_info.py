@@ -5,6 +5,7 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def _shown(facts: Mapping[str, object], name: str) -> str:
     return str(facts[name]) if name in facts else "none"
 
 
-def _origin(sha256: Mapping[str, str] | None) -> str:
+def _origin(sha256: Any) -> str:
     if sha256 is None:
         return "trained on the corpus"
     return f"given ({' and '.join(map(_short, sha256.values()))})"

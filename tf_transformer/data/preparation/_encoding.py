@@ -127,9 +127,11 @@ def _start_worker(encoder: Encoder) -> None:
 
 def _end_with_parent() -> None:
     """Ends this process when its parent is gone: a parent that was killed tells its workers nothing."""
-    parent_process().join()
+    if (parent := parent_process()) is not None:
+        parent.join()
     os._exit(1)
 
 
 def _encode(chunk: Chunk) -> Encoded:
+    assert _worker_encoder is not None  # set by _start_worker
     return _worker_encoder(chunk)

@@ -53,7 +53,7 @@ class PrepareOptions:
     shard_pairs: int = 32_768
     seed: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("max_length", "max_ratio", "vocabulary_pairs", "shard_pairs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"expected {name} to be at least 1, got {getattr(self, name)}")
@@ -139,7 +139,7 @@ def _is_done(output: pathlib.Path, corpus: Corpus, inputs: dict, overwrite: bool
 
 
 def _is_complete(output: pathlib.Path, info: dict) -> bool:
-    sizes = {}
+    sizes: dict[str, int] = {}
     for split in info["splits"].values():
         sizes |= {shard["file"]: shard["bytes"] for shard in split.get("shards", ())}
         sizes |= {name: facts["bytes"] for name, facts in split.get("files", {}).items()}
