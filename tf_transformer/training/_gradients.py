@@ -9,10 +9,10 @@ from tf_transformer.workdir import named_variables
 
 
 class DropoutSeeds:
-    """Lends the model's seed generators seeds of our own while it is called.
+    """Seeds for the dropout layers of a model, derived from the training step.
 
     Keras keeps the state of each Dropout layer in a variable that every call changes. Replicas cannot change it
-    together, and a resumed run would have to find it as it was; a seed that follows from the step needs neither.
+    together, and a resumed run would have to restore it; a seed derived from the step needs neither.
     """
 
     def __init__(self, model: keras.Model, seed: int):
@@ -35,16 +35,16 @@ Gradients = dict[str, tf.Tensor]
 
 
 class BatchGradients:
-    """The gradients of the smoothed loss, dense and float32, by the names of the model's weights.
+    """Gradients of the smoothed loss of a batch, dense and float32, by the names of the model's weights.
 
     Args:
         model: a `Transformer`.
-        label_smoothing: of the loss.
-        seed: of dropout.
-        parts: batches are computed in this many parts of their rows, one after another (gradient accumulation).
-        xla: whether a part is compiled.
+        label_smoothing: label smoothing of the loss.
+        seed: seed of dropout.
+        parts: number of micro-batches that a batch is computed in, one after another (gradient accumulation).
+        xla: whether a micro-batch is compiled with XLA.
         r_drop: the weight of R-Drop's divergence; 0: one pass per batch.
-        variables: those to compute gradients of, by name; None: all.
+        variables: variables to compute gradients of, by name; None: all.
     """
 
     def __init__(

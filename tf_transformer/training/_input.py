@@ -1,4 +1,4 @@
-"""The distributed input of training: batches for every replica of this worker, from a position on."""
+"""Distributed input of training: batches for every replica of this worker, starting at a position."""
 
 import logging
 import time
@@ -12,7 +12,7 @@ from tf_transformer.data import DataServiceError, Position, failed_assertion
 logger = logging.getLogger(__name__)
 
 SERVICE_SECONDS = 600.0
-"""How long a tf.data service may fail to give the next batch before the run ends."""
+"""Seconds that a tf.data service may fail to return the next batch before the run ends."""
 _PAUSE = 1.0
 
 
@@ -57,7 +57,7 @@ class DistributedBatches:
                 self._recover(error, until)
 
     def _recover(self, error: Exception, until: float) -> None:
-        """Opens the dataset again, until the time is up; a service that was restarted takes a moment."""
+        """Open the dataset again, retrying until the deadline: a restarted service takes a moment to respond."""
         logger.warning("%s Reading again from %s.", _first_line(error), tuple(self.position))
         while True:
             try:
@@ -81,5 +81,5 @@ def take_position(strategy: tf.distribute.Strategy, batch: dict) -> tuple[dict, 
 
 
 def _first_line(error: Exception) -> str:
-    said = failed_assertion(error) if isinstance(error, tf.errors.OpError) else None
-    return said or str(error).splitlines()[0][:400]
+    message = failed_assertion(error) if isinstance(error, tf.errors.OpError) else None
+    return message or str(error).splitlines()[0][:400]

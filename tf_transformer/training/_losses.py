@@ -11,11 +11,11 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Cross-entropy against (1 - s) · one-hot + s / V, averaged over the tokens that are not padding.
 
     For `model.compile` and `fit`. As in "Rethinking the Inception Architecture", which the paper cites, the
-    smoothed part is spread over all V words, the right one included. A batch of padding alone has the loss 0.
+    smoothed part is spread over all V words, including the correct one. A batch that is only padding has loss 0.
 
     Args:
         label_smoothing: s, 0.1 in the paper.
-        ignore_id: the label without a loss: the padding's.
+        ignore_id: label that carries no loss: the padding id.
 
     Call arguments:
         y_true: labels, (B, T) int.
@@ -63,4 +63,4 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
 def _check_smoothing(label_smoothing: float) -> None:
     if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"label_smoothing must be at least 0 and below 1, not {label_smoothing!r}.")
+        raise ValueError(f"Expected label_smoothing to be at least 0 and below 1. Received: {label_smoothing!r}.")

@@ -1,8 +1,8 @@
-"""The projection onto the vocabulary and its loss in one, with gradients, holding few logits at a time.
+"""Fused projection onto the vocabulary and loss, with gradients, computed in chunks of tokens.
 
-The logits of a batch of 25,000 tokens and 37,000 words are 3.7 GB. Here they exist for a chunk of tokens at a time,
-and once: the chunk's loss and the gradients of what the logits were made from are computed together, so nothing of
-that size waits for the backward pass, and nothing is computed twice.
+The logits of a batch of 25,000 tokens and 37,000 words take 3.7 GB. Here they exist for one chunk of tokens at a time.
+Loss and gradients of a chunk are computed together, so no logits are kept for the backward pass and none are computed
+twice.
 
 R-Drop (Liang et al. 2021, arXiv 2106.14448) sends each batch through the model twice, with different dropout, and adds
 the symmetric Kullback-Leibler divergence of the two distributions of each token. Both passes of a token are in the same
@@ -17,12 +17,12 @@ CHUNK_TOKENS = 1024
 
 
 class LossSums(NamedTuple):
-    """Sums over the tokens of a batch, to be divided once by the tokens of the whole update. Float32 scalars."""
+    """Sums over the tokens of a batch, to be divided once by the tokens of the update. Float32 scalars."""
 
     loss: tf.Tensor
-    """Of the smoothed loss: what is minimised."""
+    """Sum of the smoothed loss, which is minimised."""
     negative_log_likelihood: tf.Tensor
-    """Of -log p(label), in nats: its mean's exponential is the true perplexity."""
+    """Sum of -log p(label), in nats; the exponential of its mean is the perplexity."""
     tokens: tf.Tensor
 
 
@@ -85,15 +85,15 @@ def projected_sums(
     label_smoothing: float = 0.0,
     ignore_id: int = 0,
 ) -> LossSums:
-    """The sums of `projected_loss` alone, for validation."""
+    """Compute only the sums of `projected_loss`, for validation."""
     return projected_loss(hidden, table, labels, tf.constant(1.0), bias, label_smoothing, ignore_id).sums
 
 
 class _Chunk:
-    """Loss and gradients of some tokens.
+    """Loss and gradients of one chunk of tokens.
 
     With P = softmax(logits) and r the tokens' weights, the gradient of the logits is r (P - target), and target has
-    only three values a row. So P alone is ever stored; r goes into the hidden states, the two parts of the target
+    only three values per row. So P alone is ever stored; r goes into the hidden states, the two parts of the target
     are a gather, a scatter and a vector that is the same for all words.
     """
 
@@ -154,7 +154,7 @@ class _Chunk:
 
 
 class _TwoPasses:
-    """Loss and gradients of some tokens with R-Drop; `hidden` (n, 2 D) holds both passes of each.
+    """Loss and gradients of one chunk of tokens with R-Drop; `hidden` (n, 2 D) holds both passes of each.
 
     The gradient of the divergence with respect to the logits is added to P before the products of `_Chunk`.
     """
@@ -199,7 +199,7 @@ def _one_after_another(rows: tf.Tensor) -> tf.Tensor:
 def _in_chunks(
     chunk: _Chunk | _TwoPasses, rows: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, size: int
 ) -> ProjectedLoss:
-    """The sum of what `chunk` gives for at most `size` tokens at a time, one after another; the last is filled up."""
+    """Sum the results of `chunk` over chunks of at most `size` tokens; the last one is padded."""
     dim, count = rows.shape[-1], tf.shape(rows)[0] if rows.shape[0] is None else rows.shape[0]
     chunks = (count + size - 1) // size
     size = (count + chunks - 1) // chunks

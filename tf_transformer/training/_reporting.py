@@ -17,13 +17,13 @@ NAME = "log.jsonl"
 
 
 class RunLog:
-    """Writes events of a run under a directory: `log.jsonl`, and `tensorboard/` for their numbers and texts.
+    """Event log of a run: `log.jsonl`, and `tensorboard/` for numbers and texts.
 
-    A run that resumes from a checkpoint takes back what it had written after it, so the file reads as one run.
+    When a run resumes from a checkpoint, events of later steps are removed, so that the file reads as one run.
 
     Args:
         directory: WORKDIR/logs.
-        step: that the run begins or goes on at.
+        step: step at which the run starts or resumes.
     """
 
     def __init__(self, directory: pathlib.Path, step: int = 0):
@@ -33,7 +33,7 @@ class RunLog:
         self._writer = tf.summary.create_file_writer(str(directory / "tensorboard"))
 
     def event(self, kind: str, step: int, **values: object) -> None:
-        """Writes a line {"event": kind, "step": …, "time": …, …}, and its numbers as curves `kind/name`."""
+        """Write a line {"event": kind, "step": …, "time": …, …}, and its numbers as curves `kind/name`."""
         line = {"event": kind, "step": step, "time": round(time.time(), 3), **values}
         with open(self._file, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -43,7 +43,7 @@ class RunLog:
                     tf.summary.scalar(f"{kind}/{name}", value)
 
     def text(self, name: str, step: int, rows: Sequence[tuple[str, ...]], heading: tuple[str, ...]) -> None:
-        """Writes a table of texts to TensorBoard."""
+        """Write a table of texts to TensorBoard."""
         table = [heading, tuple("---" for _ in heading), *rows]
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
         with self._writer.as_default(step=step):
@@ -54,7 +54,7 @@ class RunLog:
 
 
 def read_log(directory: pathlib.Path) -> list[dict]:
-    """The events of a run, in order; a line that a kill cut off is left out."""
+    """The events of a run, in order; a truncated last line is skipped."""
     file = directory / NAME
     events = []
     for line in file.read_text(encoding="utf-8").split("\n") if file.is_file() else ():
@@ -72,11 +72,11 @@ def _forget_after(file: pathlib.Path, step: int) -> None:
 
 
 class RunReports:
-    """Adds up what the steps report and tells it; a worker that is not the chief tells nothing.
+    """Sums of the steps' reports, written to the log and the terminal; only the chief writes.
 
     Args:
         log: None for a worker that is not the chief.
-        progress: None likewise.
+        progress: None for a worker that is not the chief.
     """
 
     def __init__(self, log: RunLog | None, progress: Progress | None):
@@ -84,7 +84,7 @@ class RunReports:
         self._clear()
 
     def steps(self, counters: Counters, report: StepReport, seconds: float) -> None:
-        """Takes in the reports (n,) of the steps of one call."""
+        """Add the reports (n,) of the steps of one call."""
         self._count += len(report.loss)
         self._seconds += seconds
         self._loss += float(report.loss.sum())
@@ -101,7 +101,7 @@ class RunReports:
                 )
 
     def flush(self, counters: Counters) -> None:
-        """Writes a line of the log about the steps since the last one."""
+        """Write one line of the log about the steps since the previous one."""
         if self._log is not None and self._count:
             tokens = max(self._tokens, 1.0)
             self._log.event(
@@ -133,7 +133,7 @@ class RunReports:
             return
         self._log.event("sample", step, bleu=score.value, signature=score.signature, translations=rows)
         self._log.text("sample/translations", step, rows, ("source", "reference", "translation"))
-        self._progress.write(f"step {step}: {score.name} {score.value:.2f} of a sample, greedy ({score.signature})")
+        self._progress.write(f"step {step}: {score.name} {score.value:.2f} on a sample, greedy ({score.signature})")
         self._progress.write("\n".join(f"    {source}\n  → {translation}" for source, _, translation in rows[:2]))
 
     @property

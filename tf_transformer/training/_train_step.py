@@ -18,18 +18,18 @@ STEPS_BEFORE_GROWTH = 1000
 
 
 class Counters(NamedTuple):
-    """Where a run stands. Values go into a step and new ones come out; nothing is a variable."""
+    """Counters of a run. A step takes them and returns new ones; none is a variable."""
 
     step: int | tf.Tensor
-    """Batches that have been trained on."""
+    """Number of batches trained on."""
     updates: int | tf.Tensor
-    """Steps that changed the weights; the others were skipped."""
+    """Number of steps that changed the weights; the others were skipped."""
     skipped: int | tf.Tensor
-    """Steps whose loss or gradient was not finite."""
+    """Number of steps whose loss or gradient was not finite."""
     skipped_in_a_row: int | tf.Tensor
-    """Of these, since the last good step, and not those that a smaller loss scale was the answer to."""
+    """Skipped steps since the last good step, except those after which the loss scale was reduced."""
     loss_scale: float | tf.Tensor
-    """What float16 gradients are multiplied by so that small ones do not vanish; 1 in other precisions."""
+    """Factor of float16 gradients against underflow; 1 in other precisions."""
     steps_at_scale: int | tf.Tensor
     """Good steps since the loss scale last changed."""
 
@@ -54,13 +54,13 @@ class Counters(NamedTuple):
 
         Args:
             finite: boolean scalar, whether loss and gradients were.
-            empty: boolean scalar, whether the batch was padding alone: then nothing is learned or counted as bad.
+            empty: boolean scalar, whether the batch was only padding: then there is no update and no skipped step.
             scaled: whether the loss scale is dynamic.
         """
         one, zero = tf.constant(1, tf.int64), tf.constant(0, tf.int64)
         good, bad = tf.logical_and(finite, tf.logical_not(empty)), tf.logical_not(finite)
         scale, at_scale = self._next_scale(good, bad) if scaled else (self.loss_scale, self.steps_at_scale)
-        # An overflow that a smaller scale answers is how the scale is found: no sign of a run that diverges.
+        # An overflow that a smaller scale can fix is part of finding the scale, not a sign of divergence.
         hopeless = tf.logical_and(bad, self.loss_scale <= 1.0)
         in_a_row = tf.where(good, zero, self.skipped_in_a_row)
         return Counters(
@@ -73,7 +73,7 @@ class Counters(NamedTuple):
         )
 
     def _next_scale(self, good: tf.Tensor, bad: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Half after an overflow, double after many good steps."""
+        """Halve the loss scale after an overflow, double it after many good steps."""
         at_scale = tf.where(good, self.steps_at_scale + 1, self.steps_at_scale)
         grows = at_scale >= STEPS_BEFORE_GROWTH
         larger = tf.minimum(self.loss_scale * 2.0, LARGEST_LOSS_SCALE)
@@ -82,7 +82,7 @@ class Counters(NamedTuple):
 
 
 class StepReport(NamedTuple):
-    """What one step, or each of several, tells. Float32 scalars, or arrays (n,)."""
+    """Report of one step (float32 scalars) or of several steps (arrays (n,))."""
 
     loss: tf.Tensor
     """Sum over the tokens of all replicas, like the next two."""
@@ -94,16 +94,16 @@ class StepReport(NamedTuple):
     skipped: tf.Tensor
     """1 where the step changed nothing because its loss or gradient was not finite."""
     stops: tf.Tensor
-    """How many workers have been asked to stop."""
+    """Number of workers with a stop request."""
 
 
 class TrainStep:
-    """Several updates in one call, each on the same global batch however many replicas share its rows.
+    """Training step: several updates per call, on global batches that do not depend on the number of replicas.
 
     Args:
         strategy: the `tf.distribute.Strategy`.
-        gradients: of a replica's rows.
-        adam, average: what an update changes; `average` may be None.
+        gradients: computes the gradients of a replica's rows.
+        adam, average: optimizer and moving average; `average` may be None.
         schedule: step → learning rate.
         config: clipping, precision, accumulation.
 
@@ -131,16 +131,16 @@ class TrainStep:
     def __call__(
         self, batches: DistributedBatches, count: int, counters: Counters, stop: bool = False
     ) -> tuple[Counters, StepReport]:
-        """Trains on the next `count` batches, one after another.
+        """Train on the next `count` batches, one after another.
 
         Args:
             batches: of each replica; the rows of a replica are a multiple of the accumulation steps.
-            count: of steps.
-            counters: before the first.
-            stop: whether this worker was asked to stop; all of them hear of it.
+            count: number of steps.
+            counters: counters before the first step.
+            stop: whether this worker has a stop request, which is reported to all workers.
 
         Returns:
-            The counters after the last, and the reports (n,) of all steps.
+            The counters after the last step, and the reports (n,) of all steps.
         """
         arguments = counters.tensors(), tf.constant(float(stop))
         if self._static or batches.service is not None:
@@ -178,7 +178,7 @@ class TrainStep:
         return counters, reports.stack(), position
 
     def _step(self, batch: dict[str, Any], counters: Counters, stop: tf.Tensor) -> tuple[Counters, tf.Tensor]:
-        """One step on all replicas: the counters after it, and its report as a vector."""
+        """Run one step on all replicas; return the counters after it, and its report as a vector."""
         results = self._strategy.run(self._replica_step, args=(batch, counters, stop))
         counters, report = tf.nest.map_structure(lambda x: self._strategy.experimental_local_results(x)[0], results)
         return counters, tf.stack(report)

@@ -17,7 +17,10 @@ def named_variables(model: "keras.Model") -> dict[str, Any]:
     for variable in model.weights:
         name = variable.path.removeprefix(prefix)
         if name in variables:
-            raise ValueError(f"{type(model).__name__} has two weights called {name!r}; name its layers apart.")
+            raise ValueError(
+                f"Expected one weight per name. Received: two called {name!r} in {type(model).__name__}. Rename its "
+                "layers."
+            )
         variables[name] = variable
     return variables
 

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 class Workdir:
     """Work directory of a run, written by `train` or `import` and read by all later commands.
 
-        config.json            the whole configuration, with the versions of the packages and the devices
+        config.json            the complete configuration, with the versions of the packages and the devices
         tokenizer.model        or source.model and target.model
         dataset.json           a copy of what `prepare` wrote
         checkpoints/           step-XXXXXXXX/, best/, average/
@@ -42,7 +42,7 @@ class Workdir:
         self.path = pathlib.Path(path)
         if not (self.path / CONFIG).is_file():
             raise ValueError(
-                f"{self.path} is not a work directory: it has no {CONFIG}. Give the directory that "
+                f"{self.path} is not a work directory: it has no {CONFIG}. Pass the directory that "
                 "`tf-transformer train --workdir` wrote."
             )
 
@@ -114,7 +114,7 @@ class Workdir:
 
         Args:
             which: "average", "best", "latest", a name such as "step-00000100", or a path. "auto" is the average
-                where there is one, else the best, else the latest.
+                if it exists, otherwise the best, otherwise the latest.
         """
         if which == "auto":
             return self._first_intact()
@@ -124,7 +124,7 @@ class Workdir:
         if not path.is_dir():
             path = pathlib.Path(which)
         if not path.is_dir():
-            raise CheckpointError(f"There is no checkpoint {which!s} in {self.path}. There are: {self._inventory()}.")
+            raise CheckpointError(f"There is no checkpoint {which!s} in {self.path}. Available: {self._inventory()}.")
         checkpoints.verify_checkpoint(path)
         return path
 
@@ -133,7 +133,7 @@ class Workdir:
 
         Args:
             which: as in `checkpoint`.
-            for_inference: whether to store the kernels as search on a CPU reads them fastest; see
+            for_inference: whether to store the kernels in the layout that is fastest for search on a CPU; see
                 `layers.inference_layout`.
         """
         from tf_transformer.layers import inference_layout
