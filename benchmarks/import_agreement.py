@@ -122,7 +122,8 @@ class Both:
 
         from tf_transformer.decoding import Translator
 
-        decoding = dataclasses.replace(self.workdir.config.decoding, beam_size=beam, alpha=0.0)
+        # CTranslate2 takes a line for one sentence.
+        decoding = dataclasses.replace(self.workdir.config.decoding, beam_size=beam, alpha=0.0, segmentation=False)
         return Translator(self._model, self.workdir.tokenizers, decoding)
 
     def otherwise(self, name: str, beam: int, args: argparse.Namespace) -> list[str]:

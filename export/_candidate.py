@@ -50,8 +50,10 @@ class Candidate:
             self.model = Transformer(workdir.config.model, dtype="float32")
         assign_model(self.model, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
-        translator = Translator(self.model, workdir.tokenizers, self.decoding)
-        self.signatures = trace_signatures(translator, self.decoding.nbest)
+        translator = Translator(
+            self.model, workdir.tokenizers, self.decoding, workdir.dataset_info.get("source_language")
+        )
+        self.signatures = trace_signatures(translator, self.decoding.nbest, self.decoding.segmentation)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
         self.rounding: Rounding | None = None
         if weights != "float32":
@@ -81,7 +83,7 @@ class Candidate:
         root.tokenizers = [self.workdir.tokenizers.source, self.workdir.tokenizers.target]
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         tf.saved_model.save(root, str(directory), self.signatures, options)
-        write_serving_assets(directory, name, list(zip(self.sentences, translations)))
+        write_serving_assets(directory, name, list(zip(self.sentences, translations)), self.signatures)
 
 
 def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:

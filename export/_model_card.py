@@ -36,8 +36,20 @@ In Python, with `tensorflow` and `tensorflow-text`:
     model.signatures["serving_default"](text=tf.constant(["…"]))["translation"]
 
 Nothing else is needed: tokenizers and search are in the graph. Text is UTF-8; bytes that are not are replaced.
-`""` gives `""`. A source of more than {max_source_length} tokens is truncated; `nbest` reports it in `truncated`.
+`""` gives `""`. {lengths}
 """
+
+_SEGMENTED = """\
+A row may have any number of sentences and lines: `serving_default` and `document` translate it sentence by sentence
+and join the translations. `document` keeps line breaks, blank lines, indentation and bullets of every row, counts the
+`sentences` and reports `warnings` ("" or codes with commas between them: `split`, a sentence of more than
+{max_source_length} tokens was translated in parts; `truncated`, a part could not be made short enough). `nbest`,
+`score` and `attention` take a row for one sentence: `sentences` above 1 flags a row that contains more, and of more
+than {max_source_length} tokens the rest is truncated, which `nbest` reports in `truncated`."""
+
+_NOT_SEGMENTED = """\
+A row is one sentence: it was exported with `--no-segmentation`. A source of more than {max_source_length} tokens is
+truncated; `nbest` reports it in `truncated`."""
 
 
 def card_text(card: dict) -> str:
@@ -89,7 +101,10 @@ def _rounding(card: dict) -> str:
 
 def _use(card: dict) -> str:
     server = card["oldest_server"] or "(no known release)"
-    return _USE.format(oldest_server=server, max_source_length=card["decoding"]["max_source_length"])
+    lengths = _SEGMENTED if card["decoding"]["segmentation"] else _NOT_SEGMENTED
+    return _USE.format(
+        oldest_server=server, lengths=lengths.format(max_source_length=card["decoding"]["max_source_length"])
+    )
 
 
 def _signatures(card: dict) -> str:

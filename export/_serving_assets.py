@@ -5,7 +5,7 @@ batching_params.pbtxt                     read with --enable_batching --enable_p
 """
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -28,26 +28,32 @@ max_enqueued_batches {{ value: 256 }}
 """
 
 
-def write_serving_assets(directory: pathlib.Path, model_name: str, pairs: list[tuple[bytes, bytes]]) -> None:
+def write_serving_assets(
+    directory: pathlib.Path, model_name: str, pairs: list[tuple[bytes, bytes]], signatures: Iterable[str] = INPUTS
+) -> None:
     """Write the warm-up requests and the batching parameters into a SavedModel's directory.
 
     Args:
         directory: the SavedModel.
         model_name: its name in the requests.
         pairs: sentences and their translations, of usual lengths; at least one.
+        signatures: names of the signatures that it has.
     """
     (directory / BATCHING_FILE).write_text(_BATCHING.format(size=BATCH_SIZE), encoding="utf-8")
     file = directory / WARMUP_FILE
     file.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(file)) as writer:
-        for log in warmup_logs(model_name, pairs):
+        for log in warmup_logs(model_name, pairs, signatures):
             writer.write(log.SerializeToString())
 
 
-def warmup_logs(model_name: str, pairs: list[tuple[bytes, bytes]]) -> list[prediction_log_pb2.PredictionLog]:
+def warmup_logs(
+    model_name: str, pairs: list[tuple[bytes, bytes]], signatures: Iterable[str] = INPUTS
+) -> list[prediction_log_pb2.PredictionLog]:
     """A request of one row and one of up to eight, for every signature."""
     logs = []
-    for signature, names in INPUTS.items():
+    for signature in signatures:
+        names = INPUTS[signature]
         for count in sorted({1, min(8, len(pairs))}):
             rows = pairs[:count]
             columns = [[pair[place] for pair in rows] for place in range(len(names))]

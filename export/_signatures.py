@@ -1,9 +1,12 @@
 """The signatures of an export: the translator's graph methods as functions of strings, batch first everywhere.
 
     serving_default   text [N]                -> translation [N]
-    nbest             text [N]                -> translations [N, K], scores [N, K], truncated [N]
-    score             source [N], target [N]  -> score [N], tokens [N]
-    attention         text [N]                -> source and target tokens, cross-attention weights
+    document          text [N]                -> translation [N], sentences [N], warnings [N]
+    nbest             text [N]                -> translations [N, K], scores [N, K], truncated [N], sentences [N]
+    score             source [N], target [N]  -> score [N], tokens [N], sentences [N]
+    attention         text [N]                -> source and target tokens, cross-attention weights, sentences [N]
+
+Without segmentation there is no `document`, and no output `sentences`.
 
 Options of the search are part of the graph: TensorFlow Serving's REST interface ignores default values of inputs,
 so an option could only be a signature of its own.
@@ -11,21 +14,32 @@ so an option could only be a signature of its own.
 
 import tensorflow as tf
 
-INPUTS = {"serving_default": ("text",), "nbest": ("text",), "score": ("source", "target"), "attention": ("text",)}
+INPUTS = {
+    "serving_default": ("text",),
+    "document": ("text",),
+    "nbest": ("text",),
+    "score": ("source", "target"),
+    "attention": ("text",),
+}
 
 
-def trace_signatures(translator, nbest: int | None = None) -> dict[str, tf.types.experimental.ConcreteFunction]:
+def trace_signatures(
+    translator, nbest: int | None = None, segmentation: bool = True
+) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """The signatures by name, traced once each for any number of rows.
 
     Args:
-        translator: a `Translator`, or anything with its graph methods `translate`, `nbest`, `score`, `attention`.
+        translator: a `Translator`, or anything with its graph methods `translate`, `document`, `nbest`, `score`,
+            `attention`.
         nbest: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
+        segmentation: whether there is a signature `document`.
     """
     methods = {
         "serving_default": translator.translate,
         "nbest": lambda text: _first(translator.nbest(text), nbest),
         "score": translator.score,
         "attention": translator.attention,
+        **({"document": translator.document} if segmentation else {}),
     }
     return {name: _trace(name, method) for name, method in methods.items()}
 

@@ -60,6 +60,21 @@ def long_rows(tokenizer: Tokenizer, limit: int) -> list[bytes]:
     return [*(word * max(count, 0) for count in around), word * 10_000, b"x" * 5_000_000]
 
 
+LONGEST_TEXT = 2048
+"""Bytes of a row that is translated as a whole in a trial: several times what a model reads of a sentence."""
+
+
+def beginnings(rows: list[bytes]) -> list[bytes]:
+    """The rows, of long ones their beginning."""
+    return [row[:LONGEST_TEXT] for row in rows]
+
+
+def documents_of(sentences: list[bytes]) -> list[bytes]:
+    """Texts of several sentences, lines and paragraphs, with bullets and indentation."""
+    first, second, third = (b" ".join(sentences[start::3][:4]) for start in range(3))
+    return [first + b"\n\n  - " + second + b"\r\n  - " + third + b"\n", second, b"\t".join([third, first])]
+
+
 def batches_of(rows: list[bytes], size: int = 32) -> list[list[bytes]]:
     """All rows in batches of `size`."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]

@@ -39,6 +39,15 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_segmentation_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --no-segmentation."""
+    parser.add_argument(
+        "--no-segmentation",
+        action="store_true",
+        help="take each line for one sentence, for text that is segmented already; longer ones are truncated",
+    )
+
+
 def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of sampling."""
     parser.add_argument("--sample", action="store_true", help="draw translations instead of searching for the best")
@@ -55,6 +64,8 @@ def decoding_settings(args: argparse.Namespace) -> list[str]:
         raise ValueError(
             "Expected --sample with --temperature, --top-k, --top-p or --seed. Add --sample, or leave them out."
         )
+    if getattr(args, "no_segmentation", False):
+        settings.append("decoding.segmentation=false")
     settings += getattr(args, "settings", [])
     for setting in settings:
         if not setting.strip().startswith("decoding."):

@@ -10,10 +10,14 @@ With --format ctranslate2, the output is a new directory for CTranslate2 instead
 import argparse
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines._model_arguments import add_decoding_arguments, decoding_settings
+from tf_transformer.pipelines._model_arguments import (
+    add_decoding_arguments,
+    add_segmentation_argument,
+    decoding_settings,
+)
 
 _SEARCH = {
-    "max_source_length": "tokens of a source; longer ones are truncated and flagged",
+    "max_source_length": "tokens of a source sentence; longer ones are split, or truncated if segmentation is off",
     "max_extra_length": "tokens by which an output may exceed its source",
     "nbest": "translations in the signature nbest (default: all beams)",
 }
@@ -32,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, summary in _SEARCH.items():
         names = [f"--{name.replace('_', '-')}", *(["--n-best"] if name == "nbest" else [])]
         parser.add_argument(*names, type=int, metavar="N", help=summary)
+    add_segmentation_argument(parser)
     parser.add_argument(
         "--weights",
         default="float32",

@@ -1,7 +1,7 @@
 """Convert a corpus to a prepared directory: TFRecords of ids, a vocabulary, plain-text validation and test.
 
 SPEC is `phrasebook` (built in), `tfds:wmt14_translate/de-en` (or another builder and pair), or `files` with the files
-named below: two files of parallel lines per split, plain, .gz or .xz, or one TSV.
+named below: files of parallel lines for each split, plain, .gz or .xz, or TSVs.
 
     tf-transformer prepare --data phrasebook --output data
     tf-transformer prepare --data files --train-source a.en --train-target a.de --source-language en \\
@@ -10,6 +10,7 @@ named below: two files of parallel lines per split, plain, .gz or .xz, or one TS
 
 import argparse
 import json
+from itertools import zip_longest
 
 from tf_transformer.pipelines import cli
 
@@ -26,9 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-language", metavar="CODE", help="such as de")
     files = parser.add_argument_group("files (with --data files)")
     for split in SPLITS:
-        files.add_argument(f"--{split}-source", metavar="FILE", help=f"sources of {split}, one sentence per line")
-        files.add_argument(f"--{split}-target", metavar="FILE", help=f"targets of {split}, one sentence per line")
-        files.add_argument(f"--{split}-tsv", metavar="FILE", help="or both in one file: source, tab, target")
+        for side in ("source", "target"):
+            text = f"{side}s of {split}, one sentence per line; repeatable, may be a glob"
+            files.add_argument(f"--{split}-{side}", action="append", default=[], metavar="FILE", help=text)
+        text = "or both in one file: source, tab, target"
+        files.add_argument(f"--{split}-tsv", action="append", default=[], metavar="FILE", help=text)
+    files.add_argument(
+        "--train-weight", action="append", default=[], type=float, metavar="X",
+        help="how often each pair of the files occurs per epoch (default 1); once per --train-source or --train-tsv",
+    )  # fmt: skip
     tfds = parser.add_argument_group("TensorFlow Datasets (with --data tfds:…)")
     tfds.add_argument("--data-dir", metavar="DIR", help="directory of downloads and prepared corpora")
     tfds.add_argument("--manual-dir", metavar="DIR", help="directory of files downloaded by hand")
@@ -37,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vocab-size",
         type=int,
         metavar="N",
-        help="pieces (default: 37000 for en–de, 32000 for other pairs, 2000 for the phrasebook)",
+        help="pieces (default: 37000 for en–de, 32000 for other languages, at most 32 times the square root of the "
+        "number of pairs; 2000 for the phrasebook)",
     )
     vocabulary.add_argument("--tokenizer", metavar="DIR", help="use the tokenizer files of this directory instead")
     _add_cleaning(parser.add_argument_group("cleaning of the training pairs"))
@@ -89,17 +97,27 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _files(args: argparse.Namespace) -> dict[str, tuple[str | None, str | None]]:
-    """The files per split; a TSV has no target."""
+def _files(args: argparse.Namespace) -> dict:
+    """The files per split with their weights; a TSV has no target."""
+    from tf_transformer.data import WeightedFiles
+
     files = {}
     for split in SPLITS:
-        source, target, tsv = (getattr(args, f"{split}_{kind}") for kind in ("source", "target", "tsv"))
-        if tsv and (source or target):
+        sources, targets, tsvs = (getattr(args, f"{split}_{kind}") for kind in ("source", "target", "tsv"))
+        if len(targets) not in (0, len(sources)) and sources:
             raise ValueError(
-                f"Expected --{split}-tsv, or --{split}-source and --{split}-target. Received: both. Give one of them."
+                f"Expected a --{split}-target for each --{split}-source. Received: {len(sources)} sources and "
+                f"{len(targets)} targets."
             )
-        if tsv or source or target:
-            files[split] = (tsv, None) if tsv else (source, target)
+        pairs = [*zip_longest(sources, targets), *((tsv, None) for tsv in tsvs)]
+        weights = args.train_weight if split == "train" else []
+        if len(weights) not in (0, len(pairs)):
+            raise ValueError(
+                f"Expected one --{split}-weight for each --{split}-source and --{split}-tsv, or none. Received: "
+                f"{len(weights)} weights for {len(pairs)} of them."
+            )
+        if pairs:
+            files[split] = [WeightedFiles(*pair, weight) for pair, weight in zip(pairs, weights or [1.0] * len(pairs))]
     return files
 
 

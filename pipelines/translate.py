@@ -1,9 +1,14 @@
-"""Translate lines of text: as many lines out as in, any number of them, in bounded memory.
+"""Translate lines of text: as many lines out as in, any number of them, in bounded memory; or whole files.
 
 From --input or standard input to --output or standard output. A line ends at a line feed alone; bytes that are not
-UTF-8 are replaced. With --nbest N the output is a table with tabs: line number, rank, log-probability, text.
+UTF-8 are replaced. A line may have several sentences. With --nbest N the output is a table with tabs: line
+number, rank, log-probability, text; each line is then taken for one sentence.
+
+With --documents the files are translated into the directory --output, under their names: text with its line breaks,
+indentation and bullets (.txt), and subtitles with their times (.srt, .vtt).
 
     echo "Hello world." | tf-transformer translate --workdir run
+    tf-transformer translate --workdir run --documents letter.txt film.srt --output translated
 """
 
 import argparse
@@ -15,17 +20,26 @@ from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
     add_model_arguments,
     add_sampling_arguments,
+    add_segmentation_argument,
     load_text_model,
 )
 from tf_transformer.pipelines._text_io import open_input, open_output, quiet_broken_pipe
 
 logger = logging.getLogger(__name__)
 
+MAX_TEXT_BYTES = 64 << 20
+"""Bytes of a line that is translated sentence by sentence."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
-    parser.add_argument("--input", metavar="FILE", help="text, one sentence per line (default: standard input)")
-    parser.add_argument("--output", metavar="FILE", help="file that appears when complete (default: standard output)")
+    parser.add_argument("--input", metavar="FILE", help="lines of text (default: standard input)")
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="file that appears when complete (default: standard output); with --documents a directory",
+    )
+    parser.add_argument("--documents", nargs="+", metavar="FILE", help="whole files to translate: .txt, .srt, .vtt")
     parser.add_argument(
         "--nbest", "--n-best", type=int, metavar="N", help="the N best translations of each line, as a table"
     )
@@ -36,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lines read before any is translated, so that those of similar length are batched "
         "(default: 4096; 1 where the input is a terminal)",
     )
+    add_segmentation_argument(parser)
     add_decoding_arguments(parser)
     add_sampling_arguments(parser)
 
@@ -45,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"Expected --chunk-lines to be at least 1. Received: {args.chunk_lines}. 1 translates line by line."
         )
+    if args.documents is not None:
+        return _translate_documents(args)
     _widen_beam(args)
     with quiet_broken_pipe(), open_input(args.input) as source, open_output(args.output) as target:
         _translate(load_text_model(args), source, target, args)
@@ -54,14 +71,22 @@ def run(args: argparse.Namespace) -> int:
 def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespace) -> None:
     from tf_transformer._progress import Progress
     from tf_transformer.decoding import CHUNK_LINES, LineTranslation
-    from tf_transformer.text import read_lines
+    from tf_transformer.text import MAX_LINE_BYTES, read_lines
 
+    # A line that is translated as a whole is never truncated.
+    whole = args.nbest is None and model.segments
+    lines = read_lines(source, MAX_TEXT_BYTES if whole else MAX_LINE_BYTES, truncate=not whole)
     chunk_lines = args.chunk_lines or (1 if source.isatty() else CHUNK_LINES)
     with Progress("translating", None, "lines") as progress:
         translation = LineTranslation(model, args.nbest, chunk_lines, progress.update)
-        for text in translation(read_lines(source)):
+        for text in translation(lines):
             target.write(text.encode())
             target.flush()
+    if translation.num_several:
+        logger.warning(
+            f"{translation.num_several:,} of {translation.lines:,} lines have several sentences, and --nbest takes "
+            "each line for one: parts of them may be missing. Put each sentence on its own line."
+        )
     if translation.num_truncated:
         first = ", ".join(map(str, translation.truncated))
         more = " …" if translation.num_truncated > len(translation.truncated) else ""
@@ -69,6 +94,28 @@ def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespa
             f"{translation.num_truncated:,} of {translation.lines:,} lines were too long and were truncated "
             f"(line {first}{more}). Split them, or raise decoding.max_source_length."
         )
+
+
+def _translate_documents(args: argparse.Namespace) -> int:
+    rejected = {"--input": args.input, "--nbest": args.nbest, "--chunk-lines": args.chunk_lines}
+    for flag, value in rejected.items():
+        if value is not None:
+            raise ValueError(f"Expected no {flag} with --documents. Received: {flag} {value}. Leave it out.")
+    if args.no_segmentation:
+        raise ValueError(
+            "Expected no --no-segmentation with --documents, which are split into sentences. Leave it out."
+        )
+    if args.output is None:
+        raise ValueError("Expected --output DIR with --documents, a directory for the translated files. Add it.")
+    from tf_transformer._progress import Progress
+    from tf_transformer.pipelines._documents import DocumentFiles
+
+    files = DocumentFiles(args.documents, args.output)
+    model = load_text_model(args)
+    with Progress("translating", None, "texts") as progress:
+        for path in files.translate(model, progress.update):
+            print(path, flush=True)
+    return 0
 
 
 def _widen_beam(args: argparse.Namespace) -> None:

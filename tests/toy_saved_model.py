@@ -35,6 +35,10 @@ class Toy(tf.Module):
         return {"translation": self.upper(text)}
 
     @tf.function(input_signature=[TEXT])
+    def document(self, text):
+        return {"translation": self.upper(text), "sentences": tf.strings.length(text), "warnings": tf.zeros_like(text)}
+
+    @tf.function(input_signature=[TEXT])
     def nbest(self, text):
         best = tf.tile(self.upper(text)[:, None], [1, 3])
         scores = tf.ones(tf.shape(best)) * -tf.constant([0.1, 0.2, 0.3])
@@ -80,6 +84,7 @@ class Toy(tf.Module):
     def signatures(self):
         return {
             "serving_default": self.translate,
+            "document": self.document,
             "nbest": self.nbest,
             "score": self.score,
             "attention": self.attention,

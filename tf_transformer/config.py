@@ -211,7 +211,9 @@ class DecodingConfig(TypedFields):
     """The longest output is the input's length plus this."""
     min_length: int = 0
     max_source_length: int = 256
-    """Tokens of a source sentence, its end included; what is longer is cut and flagged."""
+    """Tokens of a source sentence, its end included; what is longer is split; without segmentation it is cut."""
+    segmentation: bool = True
+    """Whether a text of several sentences or lines is translated sentence by sentence."""
     nbest: int | None = None
     """Translations that the signature `nbest` of an export gives; None: all beams."""
     no_repeat_ngram: int = 0

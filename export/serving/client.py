@@ -74,6 +74,10 @@ class Client:
         """The translation of each text, in their order."""
         return self.predict([_value(text) for text in texts])
 
+    def translate_document(self, texts: Sequence[str | bytes]) -> list[dict]:
+        """For each text, of any length, its `translation`, the number of its `sentences`, and `warnings`."""
+        return self.predict([{"text": _value(text)} for text in texts], "document")
+
     def nbest(self, texts: Sequence[str | bytes]) -> list[dict]:
         """For each text its `translations` and their `scores`, best first, and whether it was `truncated`."""
         return self.predict([{"text": _value(text)} for text in texts], "nbest")

@@ -77,9 +77,26 @@ def test_the_options_of_the_search_are_fixed_in_it(version):
     shapes = {
         each.name: {out.name: out.shape for out in each.outputs} for each in inspect_saved_model(version).signatures
     }
-    assert shapes["nbest"] == {"translations": (-1, N_BEST), "scores": (-1, N_BEST), "truncated": (-1,)}
+    rows = (-1,)
+    assert shapes["nbest"] == {
+        "translations": (-1, N_BEST),
+        "scores": (-1, N_BEST),
+        "truncated": rows,
+        "sentences": rows,
+    }
+    assert shapes["document"] == {"translation": rows, "sentences": rows, "warnings": rows}
     assert shapes["serving_default"] == {"translation": (-1,)}
-    assert shapes["score"] == {"score": (-1,), "tokens": (-1,)}
+    assert shapes["score"] == {"score": rows, "tokens": rows, "sentences": rows}
+
+
+def test_without_segmentation_the_signatures_are_of_sentences(workdir):
+    candidate = Candidate(workdir, workdir.checkpoint(), "float32", {"segmentation": False})
+    assert set(candidate.signatures) == {"serving_default", "nbest", "score", "attention"}
+    assert not any("sentences" in each.structured_outputs for each in candidate.signatures.values())
+    text = tf.constant(["the dog. The cat."])
+    found = candidate.signatures["serving_default"](text=text)["translation"].numpy()
+    expected = Translator.from_workdir(workdir.path).best(["the dog. The cat."], as_sentences=True)
+    assert found[0].decode() == expected[0].texts[0]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +113,7 @@ def test_it_translates_as_the_translator_in_memory(loaded, workdir):
 
 def test_every_warm_up_request_is_answered(version, loaded):
     requests = list(read_warmup_requests(version))
-    assert len(requests) == 8
+    assert len(requests) == 10
     for name, inputs in requests:
         outputs = loaded.signatures[name](**{key: tf.constant(value) for key, value in inputs.items()})
         assert {len(value) for value in outputs.values()} == {len(next(iter(inputs.values())))}

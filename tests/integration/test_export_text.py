@@ -1,10 +1,12 @@
 """Text that strangers send to an export, in a process that knows nothing of this package."""
 
+import re
+
 import pytest
 from exported_toy import N_BEST, SEARCH, exported_toy
 from toy_workdir import toy_sentences
 
-from tf_transformer.export._trial_rows import NASTY, long_rows
+from tf_transformer.export._trial_rows import NASTY, beginnings, documents_of, long_rows
 from tf_transformer.export._verify import answers_of_clean_process
 
 LIMIT = SEARCH["max_source_length"]
@@ -28,7 +30,8 @@ def answers(tokenizer):
         "good": ("serving_default", GOOD),
         "nasty": ("serving_default", rows),
         "turned": ("serving_default", rows[::-1]),
-        "long": ("serving_default", [*long, b"ha " * 500, *GOOD]),
+        "long": ("serving_default", [*beginnings(long), b"ha " * 500, *GOOD]),
+        "documents": ("document", [*documents_of(GOOD), *SHORT, b"x" * 500]),
         "lengths": ("nbest", long),
         "nothing": ("nbest", []),
         "control": ("attention", CONTROL),
@@ -56,7 +59,7 @@ def test_nothing_in_gives_nothing_out(answers):
 
 def test_an_empty_batch_gives_an_empty_batch(answers):
     shapes = {name: value.shape for name, value in answers["nothing"].items()}
-    assert shapes == {"translations": (0, N_BEST), "scores": (0, N_BEST), "truncated": (0,)}
+    assert shapes == {"translations": (0, N_BEST), "scores": (0, N_BEST), "truncated": (0,), "sentences": (0,)}
 
 
 def test_a_row_is_translated_alike_alone_in_a_batch_and_at_any_place(answers):
@@ -69,13 +72,21 @@ def test_huge_rows_leave_their_neighbours_alone(answers):
     assert answers["long"]["translation"].tolist()[-len(GOOD) :] == answers["good"]["translation"].tolist()
 
 
+def test_documents_keep_their_layout_and_tell_what_was_split(answers):
+    found = answers["documents"]
+    first = found["translation"][0].decode()
+    assert re.fullmatch(r"[^\n]+\n\n  - [^\n]+\r\n  - [^\n]+\n", first)
+    assert found["sentences"][0] >= 3 and found["sentences"][3] == 0 and found["translation"][3] == b""
+    assert found["warnings"][-1] == b"split" and set(found["warnings"]) <= {b"", b"split"}
+
+
 def test_rows_over_the_limit_are_flagged_and_no_others(answers):
     # One token below, at and above it; 10,000 tokens; 5 MB without a space.
     assert answers["lengths"]["truncated"].tolist() == [False, False, True, True, True]
 
 
 def test_outputs_end_at_their_limit(answers, tokenizer):
-    for translation in answers["long"]["translation"]:
+    for translation in answers["lengths"]["translations"][:, 0]:
         assert len(tokenizer.encode(translation)) <= 3 * LONGEST  # a piece may be spelled anew, but not endlessly
 
 

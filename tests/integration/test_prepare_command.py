@@ -52,9 +52,55 @@ def test_other_flags_are_rejected_with_what_differs(files, capsys):
     assert PreparedDataset(files / "data").info["inputs"]["max_length"] == 31
 
 
-def test_a_tsv_and_a_source_at_once_are_rejected(files, capsys):
-    assert cli.main(arguments(files, "--test-source", "x")) == 1
-    assert "Expected --test-tsv, or --test-source" in capsys.readouterr().err
+def write_more(folder):
+    """Two file pairs that a glob finds, the second of which repeats a pair of the first, and a TSV."""
+    for name, first, count in (("a", 1000, 101), ("b", 1100, 59)):
+        for side, word in (("en", "house"), ("de", "Haus")):
+            lines = [f"{word} {n} by {n % 7}\n" for n in range(first, first + count)]
+            (folder / f"more-{name}.{side}").write_text("".join(lines))
+    (folder / "own.tsv").write_text("".join(f"tree {n} or {n % 5}\tBaum {n} or {n % 5}\n" for n in range(37)))
+
+
+def test_several_files_are_mixed_by_their_weights_and_counted(files):
+    write_more(files)
+    more = ["--train-source", str(files / "more-*.en"), "--train-target", str(files / "more-*.de")]
+    more += ["--train-tsv", str(files / "own.tsv"), "--validation-tsv", str(files / "test.tsv")]
+    weights = [word for weight in ("1", "0.5", "3") for word in ("--train-weight", weight)]
+    assert cli.main(arguments(files, *more, *weights)) == 0
+    prepared = PreparedDataset(files / "data")
+    train = prepared.info["splits"]["train"]
+    corpora = train["corpora"]
+    assert [one["files"] for one in corpora] == [
+        ["train.en", "train.de.gz"], ["more-a.en", "more-a.de"], ["more-b.en", "more-b.de"], ["own.tsv"],
+    ]  # fmt: skip
+    assert [one["weight"] for one in corpora] == [1.0, 0.5, 0.5, 3.0]
+    assert [one["cleaning"]["read"] for one in corpora] == [307, 101, 59, 37]
+    assert corpora[2]["cleaning"]["dropped"]["duplicate"] == 1
+    assert (corpora[0]["pairs"], corpora[3]["pairs"]) == (307, 111)
+    assert 35 < corpora[1]["pairs"] < 66 and 15 < corpora[2]["pairs"] < 43
+    assert train["pairs"] == sum(one["pairs"] for one in corpora) == prepared.length_counts().pairs.sum()
+    assert train["cleaning"]["read"] == 504 and train["cleaning"]["kept"] == 503
+
+
+def test_held_out_pairs_are_in_no_copy_of_the_training_set(files):
+    assert cli.main(arguments(files, "--train-weight", "2")) == 0
+    prepared = PreparedDataset(files / "data")
+    assert prepared.info["splits"]["train"]["pairs"] == 2 * 292
+    assert prepared.info["splits"]["validation"]["pairs"] == 15
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--train-source", "x.en"], "Expected a --train-target for each --train-source. Received: 2 sources and 1"),
+        (["--train-weight", "1", "--train-weight", "2"], "Received: 2 weights for 1 of them"),
+        (["--train-weight", "0"], "Expected a --train-weight above 0. Received: 0.0"),
+        (["--validation-tsv", "nothing-*.tsv"], "Expected files for nothing-*.tsv. Received: none"),
+    ],
+)
+def test_files_that_do_not_fit_together_are_rejected(files, capsys, more, message):
+    assert cli.main(arguments(files, *more)) == 1
+    assert message in " ".join(capsys.readouterr().err.split())
     assert not (files / "data").exists()
 
 

@@ -13,10 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from closed_port import closed_port
+from toy_records import pairs_in
 
+from tf_transformer.data import BatchOptions, text_dataset
 from tf_transformer.data.corpora._corpus import CorpusError
 from tf_transformer.data.corpora._open import open_corpus
 from tf_transformer.data.corpora._tfds import open_tfds_corpus
+from tf_transformer.text import TokenizerPair, train_tokenizer
 
 EUROPARL = "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMONCRAWL = "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz"
@@ -176,6 +179,29 @@ def test_it_reads_what_the_builder_itself_reads(tmp_path, mirror, register):
     split = open_wmt(tmp_path).splits["train"]
     dataset = split.builder.as_dataset(split="train").as_numpy_iterator()
     assert sorted(split) == sorted((example["de"], example["en"]) for example in dataset)
+
+
+@pytest.mark.parametrize("batching", ["bucket", "pack"])
+def test_wmt_without_preparation(tmp_path, mirror, register, batching):
+    """`tfds.load`, the in-graph tokenizer, and the batches of training: what docs/how-to/prepare-data.md shows."""
+    import tensorflow_datasets as tfds
+
+    mirror.files = wmt14("de")
+    register(mirror.files)
+    open_wmt(tmp_path)
+    pairs = tfds.load("wmt14_translate/de-en", split="train", data_dir=tmp_path / "data", download=False)
+    pairs = pairs.map(lambda pair: (pair["en"], pair["de"]))
+    texts = [(source.decode(), target.decode()) for source, target in pairs.as_numpy_iterator()]
+    tokenizers = TokenizerPair.of(train_tokenizer([side for pair in texts for side in pair], 150, exact=False))
+    dataset = text_dataset(pairs, tokenizers, BatchOptions(batch_tokens=64, max_length=31, batching=batching), epochs=2)
+    decode = tokenizers.source.decode
+    seen = [
+        (decode(source.tolist()), decode(labels.tolist()))
+        for batch in dataset.as_numpy_iterator()
+        for source, _, labels in pairs_in(batch)
+    ]
+    said = [tuple(decode(tokenizers.source.encode(side)) for side in pair) for pair in texts if all(pair)]
+    assert sorted(seen) == sorted(said * 2) and len(seen) >= 6
 
 
 def test_a_damaged_file_is_named(tmp_path, mirror, register):

@@ -12,9 +12,11 @@ from ._records import RecordError as RecordError
 from ._records import failed_assertion as failed_assertion
 from ._service import DataServiceError as DataServiceError
 from ._shapes import BatchShape as BatchShape
+from ._text_dataset import text_dataset as text_dataset
 from .corpora import Corpus as Corpus
 from .corpora import CorpusError as CorpusError
 from .corpora import Pair as Pair
+from .corpora import WeightedFiles as WeightedFiles
 from .corpora import open_corpus as open_corpus
 from .preparation import BadUtf8 as BadUtf8
 from .preparation import Cleaner as Cleaner
@@ -42,12 +44,14 @@ __all__ = [
     "RecordError",
     "Replicas",
     "TooLong",
+    "WeightedFiles",
     "batch_shapes",
     "failed_assertion",
     "keras_inputs",
     "open_corpus",
     "padding_dataset",
     "prepare",
+    "text_dataset",
     "training_dataset",
     "validation_dataset",
 ]

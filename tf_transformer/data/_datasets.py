@@ -119,6 +119,15 @@ def batch_shapes(prepared: PreparedDataset, options: BatchOptions) -> tuple[Batc
             f"Expected training pairs of at most max_length={options.max_length} tokens per side in {prepared.path}. "
             "Received: none; raise max_length, or prepare more text."
         )
+    return _fit(counts, options)
+
+
+def planner_for(counts: LengthCounts, options: BatchOptions) -> BucketPlanner | PackPlanner:
+    """The planner of batches for pairs of these lengths."""
+    return _planner(_fit(counts, options), options)
+
+
+def _fit(counts: LengthCounts, options: BatchOptions) -> tuple[BatchShape, ...]:
     if options.batching == "pack":
         return (pack_shape(counts, options.batch_tokens),)
     return fit_shapes(counts, options.batch_tokens, options.max_shapes)

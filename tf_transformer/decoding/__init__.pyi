@@ -9,6 +9,7 @@ from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
 from ._options import Step as Step
 from ._options import StepResult as StepResult
+from ._results import DocumentTranslation as DocumentTranslation
 from ._results import PairScore as PairScore
 from ._results import Translation as Translation
 from ._results import count_truncated as count_truncated
@@ -27,6 +28,7 @@ __all__ = [
     "CHUNK_BYTES",
     "CHUNK_LINES",
     "DecoderStep",
+    "DocumentTranslation",
     "ExportedModel",
     "Hypotheses",
     "LineTranslation",

@@ -1,4 +1,4 @@
-"""Results of a translator for Python: translations and log-probabilities of pairs."""
+"""Results of a translator for Python: translations, documents, and log-probabilities of pairs."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -12,11 +12,27 @@ class Translation(NamedTuple):
     texts: the translations, best first.
     log_probs: their log-probabilities, sums over tokens; empty where they were not computed.
     truncated: whether the sentence was too long and was truncated.
+    sentences: how many sentences it is, where it should be one; None if unknown.
     """
 
     texts: list[str]
     log_probs: list[float]
     truncated: bool
+    sentences: int | None = None
+
+
+class DocumentTranslation(NamedTuple):
+    """A translated text.
+
+    text: the translation, with the line breaks, indentation and bullets of the source.
+    sentences: how many sentences the source has.
+    warnings: codes, none if all went well: "split" (a sentence was longer than the model's limit and was translated in
+        parts), "truncated" (a part could not be made short enough).
+    """
+
+    text: str
+    sentences: int
+    warnings: tuple[str, ...]
 
 
 class PairScore(NamedTuple):
@@ -40,10 +56,20 @@ def count_truncated(pairs: Iterable[PairScore]) -> int | None:
 
 def to_translations(found: dict[str, tf.Tensor]) -> list[Translation]:
     """The outputs of the signature `nbest`, one `Translation` per row."""
-    columns = (found[name].numpy() for name in ("translations", "scores", "truncated"))
+    columns = [found[name].numpy() for name in ("translations", "scores", "truncated")]
+    sentences = found["sentences"].numpy().tolist() if "sentences" in found else [None] * len(columns[0])
     return [
-        Translation([text.decode("utf-8") for text in texts], log_probs.tolist(), bool(truncated))
-        for texts, log_probs, truncated in zip(*columns)
+        Translation([text.decode("utf-8") for text in texts], log_probs.tolist(), bool(truncated), count)
+        for texts, log_probs, truncated, count in zip(*columns, sentences)
+    ]
+
+
+def to_documents(found: dict[str, tf.Tensor]) -> list[DocumentTranslation]:
+    """The outputs of the signature `document`, one `DocumentTranslation` per row."""
+    columns = (found[name].numpy().tolist() for name in ("translation", "sentences", "warnings"))
+    return [
+        DocumentTranslation(text.decode("utf-8"), count, tuple(warnings.decode().split(",")) if warnings else ())
+        for text, count, warnings in zip(*columns)
     ]
 
 

@@ -2,9 +2,10 @@
 
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
-from tf_transformer.config import ModelConfig
+from tf_transformer.config import DecodingConfig, ModelConfig
 from tf_transformer.decoding._batching import map_batches, search_in_batches
 from tf_transformer.decoding._beam_search import beam_search
 from tf_transformer.decoding._decoder_step import DecoderStep
@@ -12,11 +13,7 @@ from tf_transformer.decoding._options import Hypotheses, SearchOptions
 from tf_transformer.decoding._sampling import SamplingOptions, sample
 from tf_transformer.layers import padding_mask
 from tf_transformer.model import Transformer
-from tf_transformer.text import TokenizerPair
-
-BYTES_PER_TOKEN = 64
-"""A string is cut to so many bytes a token before it is tokenized, so that megabytes cost nothing. SentencePiece's
-pieces have at most 16 characters: text this long is over the limit in tokens too."""
+from tf_transformer.text import BYTES_PER_TOKEN, TokenizerPair
 
 
 class Ids(NamedTuple):
@@ -52,6 +49,21 @@ def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
     return Ids(ids, tf.minimum(lengths, limit), cut, lengths <= int(tokenizer.add_eos))
 
 
+def require_tensorflow() -> None:
+    """Raise RuntimeError unless Keras runs on TensorFlow."""
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        raise RuntimeError(
+            f"Translator needs Keras on TensorFlow. Received: the backend {backend!r}. Set the environment variable "
+            "KERAS_BACKEND=tensorflow before Keras is imported."
+        )
+
+
+def either_truncated(source: Ids, target: Ids | None) -> tf.Tensor:
+    """Whether one side was truncated: [N] bool."""
+    return source.truncated if target is None else source.truncated | target.truncated
+
+
 def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
     """Rejects tokenizers whose ids are not the model's."""
     source = {"vocab_size": config.vocab_size, "pad_id": config.pad_id, "eos_id": config.eos_id}
@@ -64,6 +76,23 @@ def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
                     f"The {side} tokenizer's {name} must be the model's, {value}, not {found}; use the tokenizers "
                     "that the model was trained with."
                 )
+
+
+def search_options(decoding: DecodingConfig, model: ModelConfig, nbest: int | None) -> SearchOptions:
+    """The options of a search for the `nbest` best outputs, None for all beams."""
+    return SearchOptions(
+        eos_id=model.eos_id,
+        pad_id=model.pad_id,
+        beam_size=1 if decoding.sampling and nbest else decoding.beam_size,
+        nbest=None if decoding.sampling else nbest,
+        length_penalty=decoding.length_penalty,
+        alpha=decoding.alpha,
+        min_length=decoding.min_length,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+        coverage_penalty=decoding.coverage_penalty,
+        diversity=decoding.diversity,
+        forbidden_ids=tuple(sorted({model.pad_id, model.bos_id})),
+    )
 
 
 def search_ids(

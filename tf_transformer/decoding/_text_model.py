@@ -11,9 +11,12 @@ import tensorflow as tf
 
 from tf_transformer._model_versions import newest_version
 from tf_transformer.decoding._batching import in_batches, parallel_batches
-from tf_transformer.decoding._results import PairScore, Translation, to_translations
+from tf_transformer.decoding._results import DocumentTranslation, PairScore, Translation, to_documents, to_translations
 from tf_transformer.decoding._translator import Translator
 from tf_transformer.text import as_cell, as_line, chunks
+
+DOCUMENT = "document"
+"""The signature of whole texts. An export without it treats each text as one sentence."""
 
 
 class LoadedModel:
@@ -23,6 +26,7 @@ class LoadedModel:
         name: what messages call it.
         target_language: its code, where it is known.
         limit: translations that a text has at most.
+        segments: whether `translate` translates texts sentence by sentence.
     """
 
     def __init__(self, translator: Translator, name: str = "The model", target_language: str | None = None):
@@ -30,10 +34,18 @@ class LoadedModel:
         self.name = name
         self.target_language = target_language
         self.limit = translator.decoding.beam_size
+        self.segments = translator.decoding.segmentation
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
         """The best translation of each text, without a score, and whether the text was cut."""
         return self._translator.best(texts)
+
+    def translate_sentences(self, texts: Sequence[bytes]) -> list[Translation]:
+        """As `translate`, but each text is treated as one sentence, as the lines of a test set are."""
+        return self._translator.best(texts, as_sentences=True)
+
+    def translate_document(self, texts: Sequence[bytes]) -> list[DocumentTranslation]:
+        return self._translator.translate_document(texts)
 
     def nbest(self, texts: Sequence[bytes]) -> list[Translation]:
         return self._translator.nbest(texts)
@@ -44,7 +56,7 @@ class LoadedModel:
 
 
 class ExportedModel:
-    """The signatures `nbest` and `score` of a SavedModel: the attributes and methods of `LoadedModel`.
+    """The signatures of a SavedModel: the attributes and methods of `LoadedModel`.
 
     Args:
         path: a version of an export, or the directory of its versions.
@@ -58,6 +70,7 @@ class ExportedModel:
         # Kept: variables and tables live as long as the object that owns them.
         self._loaded = tf.saved_model.load(str(self.path))
         self.limit = self._signature("nbest").structured_outputs["translations"].shape[1]
+        self.segments = DOCUMENT in self._loaded.signatures
 
     @property
     def target_language(self) -> str | None:
@@ -66,8 +79,24 @@ class ExportedModel:
         return json.loads(card.read_bytes()).get("languages", {}).get("target") if card.is_file() else None
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
-        # `serving_default` would be quicker, but does not tell which texts were cut.
+        if not self.segments:
+            return self.translate_sentences(texts)
+        call = self._signature("serving_default")
+
+        def of_batch(batch: list[bytes]) -> list[Translation]:
+            # Nothing is truncated: longer sentences are split.
+            found = call(text=_strings(batch))["translation"].numpy()
+            return [Translation([text.decode("utf-8")], [], truncated=False) for text in found]
+
+        return in_batches(of_batch, texts)
+
+    def translate_sentences(self, texts: Sequence[bytes]) -> list[Translation]:
+        # `nbest` alone treats each text as one sentence, and tells which were truncated.
         return [found._replace(texts=found.texts[:1], log_probs=found.log_probs[:1]) for found in self.nbest(texts)]
+
+    def translate_document(self, texts: Sequence[bytes]) -> list[DocumentTranslation]:
+        call = self._signature(DOCUMENT)
+        return in_batches(lambda batch: to_documents(call(text=_strings(batch))), texts)
 
     def nbest(self, texts: Sequence[bytes]) -> list[Translation]:
         call = self._signature("nbest")
@@ -117,6 +146,7 @@ class LineTranslation:
         lines: how many lines were translated.
         truncated: the numbers of the first few lines that the model cut, counted from 1.
         num_truncated: how many it cut.
+        num_several: with `nbest`, how many have several sentences, where a line is treated as one.
     """
 
     model: Any
@@ -126,6 +156,7 @@ class LineTranslation:
     lines: int = 0
     truncated: list[int] = dataclasses.field(default_factory=list)
     num_truncated: int = 0
+    num_several: int = 0
 
     def __post_init__(self) -> None:
         if self.nbest is not None and not 1 <= self.nbest <= self.model.limit:
@@ -142,6 +173,7 @@ class LineTranslation:
 
     def _output(self, found: Translation) -> str:
         self.lines += 1
+        self.num_several += (found.sentences or 1) > 1
         if found.truncated:
             self.num_truncated += 1
             self.truncated = [*self.truncated, self.lines][:5]

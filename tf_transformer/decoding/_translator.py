@@ -6,17 +6,34 @@ import os
 from collections.abc import Callable
 from typing import Any, overload
 
-import keras
 import tensorflow as tf
 
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding._batching import in_batches
-from tf_transformer.decoding._options import Hypotheses, SearchOptions
-from tf_transformer.decoding._results import PairScore, Texts, Translation, to_bytes, to_translations
+from tf_transformer.decoding._documents import count_sentences, translate_texts
+from tf_transformer.decoding._options import Hypotheses
+from tf_transformer.decoding._results import (
+    DocumentTranslation,
+    PairScore,
+    Texts,
+    Translation,
+    to_bytes,
+    to_documents,
+    to_translations,
+)
 from tf_transformer.decoding._sampling import SamplingOptions
-from tf_transformer.decoding._search import Ids, check_tokenizers, score_ids, search_ids, text_to_ids
+from tf_transformer.decoding._search import (
+    Ids,
+    check_tokenizers,
+    either_truncated,
+    require_tensorflow,
+    score_ids,
+    search_ids,
+    search_options,
+    text_to_ids,
+)
 from tf_transformer.model import Transformer
-from tf_transformer.text import TokenizerPair
+from tf_transformer.text import Segmenter, TokenizerPair
 
 TEXT = tf.TensorSpec([None], tf.string)
 
@@ -24,26 +41,37 @@ TEXT = tf.TensorSpec([None], tf.string)
 class Translator(tf.Module):
     """A model with its tokenizers and a search. It needs Keras on TensorFlow.
 
-    With string tensors, `translate`, `nbest`, `score` and `attention` are graph functions, the signatures of an export.
-    Each row is independent of the others in its batch. An empty source gives "".
+    With string tensors, `translate`, `document`, `nbest`, `score` and `attention` are graph functions, the signatures
+    of an export. Each row is independent of the others in its batch. An empty source gives "".
+
+    `translate` and `document` translate texts of any number of sentences and lines (`translate` only if
+    `decoding.segmentation` is set). The other methods treat each text as one sentence, and count its sentences.
 
     Args:
         model: a `Transformer`; its weights may change between calls.
         tokenizers: those it was trained with.
         decoding: the search.
+        source_language: code of the texts' language, for segmentation.
 
     Example:
         translator = Translator.from_workdir("run", beam_size=5)
         translator(["Hello world."])
     """
 
-    def __init__(self, model: Transformer, tokenizers: TokenizerPair, decoding: DecodingConfig | None = None):
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizers: TokenizerPair,
+        decoding: DecodingConfig | None = None,
+        source_language: str | None = None,
+    ):
         super().__init__(name="translator")
-        _require_tensorflow()
+        require_tensorflow()
         check_tokenizers(model.config, tokenizers)
         self.decoding = decoding or DecodingConfig()
         self.model = model
         self.source_tokenizer, self.target_tokenizer = tokenizers.source, tokenizers.target
+        self._segmenter = Segmenter(source_language)
         # Not a dictionary: TensorFlow would follow it and write the functions into every export.
         self._function = functools.cache(self._traced_function)
 
@@ -54,10 +82,14 @@ class Translator(tf.Module):
         """The translator of a work directory. `decoding` are fields of `DecodingConfig` to change."""
         from tf_transformer.workdir import Workdir
 
-        _require_tensorflow()
+        require_tensorflow()
         workdir = Workdir(path)
         config = dataclasses.replace(workdir.config.decoding, **decoding)
-        return cls(workdir.load_model(checkpoint, for_inference=True), workdir.tokenizers, config)
+        language, model = (
+            workdir.dataset_info.get("source_language"),
+            workdir.load_model(checkpoint, for_inference=True),
+        )
+        return cls(model, workdir.tokenizers, config, language)
 
     def __call__(self, texts: Texts, prefixes: Texts | None = None) -> list[str]:
         """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
@@ -67,14 +99,22 @@ class Translator(tf.Module):
 
         return self._rows("translate", rows, texts=texts, **_given(prefixes=prefixes))
 
-    def best(self, texts: Texts) -> list[Translation]:
-        """The best translation of each text, in their order, without log-probability, and whether it was truncated."""
+    def best(self, texts: Texts, as_sentences: bool = False) -> list[Translation]:
+        """The best translation of each text, in their order, without log-probability, and whether it was truncated.
+
+        Args:
+            as_sentences: whether each text is treated as one sentence, whatever it contains.
+        """
 
         def rows(found: dict[str, tf.Tensor]) -> list[Translation]:
             pairs = zip(found["translation"].numpy(), found["truncated"].numpy())
             return [Translation([text.decode("utf-8")], [], bool(cut)) for text, cut in pairs]
 
-        return self._rows("_best", rows, texts=texts)
+        return self._rows("_of_sentences" if as_sentences else "_best", rows, texts=texts)
+
+    def translate_document(self, texts: Texts) -> list[DocumentTranslation]:
+        """Each text translated sentence by sentence; line breaks, blank lines, indentation and bullets stay."""
+        return self._rows("document", to_documents, texts=texts)
 
     @overload
     def nbest(self, texts: list[str] | list[bytes], prefixes: Texts | None = None) -> list[Translation]: ...
@@ -86,7 +126,8 @@ class Translator(tf.Module):
         """The K best translations of each text, in the order of their scores.
 
         Lists give one `Translation` per text. A string tensor [N] gives the outputs of the signature `nbest`,
-        {"translations": [N, K], "scores": [N, K] float32, "truncated": [N] bool}, whose "scores" are log-probabilities.
+        {"translations": [N, K], "scores": [N, K] float32, "truncated": [N] bool, "sentences": [N] int32}, whose
+        "scores" are log-probabilities.
         The search orders by log-probability divided by the length penalty, so they need not fall from left to right.
         """
         if tf.is_tensor(texts):
@@ -103,11 +144,12 @@ class Translator(tf.Module):
         """The log-probability of each target given its source, and the number of its tokens with EOS.
 
         Lists give one `PairScore` per pair. String tensors [N] give the outputs of the signature `score`,
-        {"score": [N] float32, "tokens": [N] int32}. It is computed in the model's precision; a search is in float32.
+        {"score": [N] float32, "tokens": [N] int32, "sentences": [N] int32}, the last of the source. It is computed in
+        the model's precision; a search is in float32.
         """
         if tf.is_tensor(sources):
             found = self._score(sources, targets)
-            return {name: found[name] for name in ("score", "tokens")}
+            return {name: found[name] for name in ("score", "tokens")} | self._sentences(sources)
 
         def rows(found: dict[str, tf.Tensor]) -> list[PairScore]:
             columns = (found[name].numpy().tolist() for name in ("score", "tokens", "truncated"))
@@ -119,11 +161,21 @@ class Translator(tf.Module):
         """[N] string -> {"translation": [N] string}. `prefix`, [N] string, is what each must begin with."""
         return {"translation": self._best(text, prefix)["translation"]}
 
+    def document(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Texts of any length: [N] string -> {"translation": [N], "sentences": [N] int32, "warnings": [N]}.
+
+        Line breaks, blank lines, indentation and bullets stay. `warnings` are codes with commas between them: see
+        `DocumentTranslation`.
+        """
+        found = self._of_texts(text, keep_single=False)
+        return {name: found[name] for name in ("translation", "sentences", "warnings")}
+
     def attention(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The best translation with the decoder's cross-attention weights.
 
         [N] string -> {"source_tokens": [N, S] string, "target_tokens": [N, T] string, "attention": [N, layers, H, T, S]
-        float32}. Row t of the weights is the step that wrote target token t. Padding has the token "".
+        float32, "sentences": [N] int32}. Row t of the weights is the step that wrote target token t. Padding has the
+        token "".
         """
         source = self._read(text)
         found = self._search(source, text, nbest=1)
@@ -138,14 +190,30 @@ class Translator(tf.Module):
             "source_tokens": _tokens(self.source_tokenizer, source.ids, source.lengths),
             "target_tokens": _tokens(self.target_tokenizer, target, lengths),
             "attention": tf.where(written[:, None, None, :, None], stacked, 0.0),
+            **self._sentences(text),
         }
 
     def _best(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """The outputs of `translate`, and "truncated" [N] bool. It stops earlier than `nbest`, which needs all K."""
+        """The outputs of `translate`, and "truncated" [N] bool."""
+        if self.decoding.segmentation:
+            return self._of_texts(text, prefix, keep_single=True)
+        return self._of_sentences(text, prefix)
+
+    def _of_texts(self, text: tf.Tensor, prefix: tf.Tensor | None = None, *, keep_single: bool) -> dict[str, tf.Tensor]:
+        """Texts sentence by sentence; a prefix is that of the first sentence."""
+        source = self._segmenter, self.source_tokenizer, self.longest_source
+        return translate_texts(self._of_sentences, *source, text, prefix, keep_single)
+
+    def _sentences(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """How many sentences each text has, where it should be one; nothing if segmentation is off."""
+        return {"sentences": count_sentences(self._segmenter.segment(text))} if self.decoding.segmentation else {}
+
+    def _of_sentences(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        """Each text as one sentence. It stops earlier than `nbest`, which needs all K."""
         source, forced = self._read(text), self._read_prefix(prefix)
         found = self._search(source, text, nbest=1, prefix=forced)
         texts = self.target_tokenizer.detokenize(found.ids[:, 0])
-        return {"translation": texts, "truncated": _truncated(source, forced)}
+        return {"translation": texts, "truncated": either_truncated(source, forced)}
 
     def _nbest(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """The signature `nbest`."""
@@ -157,7 +225,8 @@ class Translator(tf.Module):
         scores = tf.where(found.lengths > 0, found.log_probs, -1e9)
         scores = tf.where(source.empty[:, None], 0.0, scores)
         texts, scores = (tf.ensure_shape(tensor, [None, self.decoding.beam_size]) for tensor in (texts, scores))
-        return {"translations": texts, "scores": scores, "truncated": _truncated(source, forced)}
+        outputs = {"translations": texts, "scores": scores, "truncated": either_truncated(source, forced)}
+        return outputs | self._sentences(text)
 
     def _score(self, sources: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `score`, and "truncated" [N] bool: whether source or target was truncated."""
@@ -165,7 +234,7 @@ class Translator(tf.Module):
         target = text_to_ids(targets, self.target_tokenizer, self.longest_target)
         score = score_ids(self.model, source.ids, target.ids, target.lengths)
         score = tf.where(source.empty & target.empty, 0.0, score)
-        return {"score": score, "tokens": target.lengths, "truncated": _truncated(source, target)}
+        return {"score": score, "tokens": target.lengths, "truncated": either_truncated(source, target)}
 
     def _read(self, text: tf.Tensor) -> Ids:
         return text_to_ids(text, self.source_tokenizer, self.longest_source)
@@ -197,28 +266,13 @@ class Translator(tf.Module):
             rows |= {"prefix": prefix.ids, "prefix_lengths": prefix.lengths - 1}
             longest = tf.maximum(longest, prefix.lengths)
         rows["max_lengths"] = tf.where(source.empty, 0, longest)
+        options = search_options(config, self.model.config, nbest)
         if not config.sampling:
-            return search_ids(self.model, rows, self._options(nbest))
+            return search_ids(self.model, rows, options)
         hashes = tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.int32)
         rows["seeds"] = tf.stack([tf.fill(tf.shape(hashes), config.seed), hashes], axis=1)
         sampling = SamplingOptions(config.temperature, config.top_k, config.top_p)
-        return search_ids(self.model, rows, self._options(nbest), sampling)
-
-    def _options(self, nbest: int | None) -> SearchOptions:
-        config, model = self.decoding, self.model.config
-        return SearchOptions(
-            eos_id=model.eos_id,
-            pad_id=model.pad_id,
-            beam_size=1 if config.sampling and nbest else config.beam_size,
-            nbest=None if config.sampling else nbest,
-            length_penalty=config.length_penalty,
-            alpha=config.alpha,
-            min_length=config.min_length,
-            no_repeat_ngram=config.no_repeat_ngram,
-            coverage_penalty=config.coverage_penalty,
-            diversity=config.diversity,
-            forbidden_ids=tuple(sorted({model.pad_id, model.bos_id})),
-        )
+        return search_ids(self.model, rows, options, sampling)
 
     def _rows(self, name: str, rows: Callable[[dict[str, tf.Tensor]], list], **columns: Texts) -> list:
         """Call a graph method on texts of any number, in batches sorted by length."""
@@ -235,22 +289,8 @@ class Translator(tf.Module):
         return tf.function(getattr(self, name), input_signature=[TEXT] * inputs, autograph=False)
 
 
-def _require_tensorflow() -> None:
-    backend = keras.backend.backend()
-    if backend != "tensorflow":
-        raise RuntimeError(
-            f"Translator needs Keras on TensorFlow. Received: the backend {backend!r}. Set the environment variable "
-            "KERAS_BACKEND=tensorflow before Keras is imported."
-        )
-
-
 def _given(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _truncated(source: Ids, target: Ids | None) -> tf.Tensor:
-    """Whether one side was truncated: [N] bool."""
-    return source.truncated if target is None else source.truncated | target.truncated
 
 
 def _tokens(tokenizer: Any, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:

@@ -95,7 +95,8 @@ def evaluate(
     check_tokenizer(tokenizer)  # now, not after an hour of translating
     texts, targets = ([line.encode() for line in side] for side in (sources, references))
     start = time.monotonic()
-    found = in_batches(model.translate, texts, threads=parallel_batches(), done=done)
+    # A line of a test set is scored as one segment, so it is translated as one.
+    found = in_batches(model.translate_sentences, texts, threads=parallel_batches(), done=done)
     seconds = time.monotonic() - start
     pairs = in_batches(model.score, texts, targets, threads=parallel_batches())
     hypotheses = [as_line(translation.texts[0]) for translation in found]

@@ -4,12 +4,16 @@ from ._lines import as_cell as as_cell
 from ._lines import as_line as as_line
 from ._lines import chunks as chunks
 from ._lines import read_lines as read_lines
+from ._long_sentences import BYTES_PER_TOKEN as BYTES_PER_TOKEN
+from ._long_sentences import split_long_sentences as split_long_sentences
 from ._model_file import TokenizerError as TokenizerError
 from ._model_file import check_model as check_model
 from ._model_file import read_model_file as read_model_file
 from ._segmentation import Segmenter as Segmenter
 from ._segmentation import Segments as Segments
 from ._segmentation import join_segments as join_segments
+from ._segmentation import normalize_text as normalize_text
+from ._subtitles import Subtitles as Subtitles
 from ._subwords import BOS_ID as BOS_ID
 from ._subwords import EOS_ID as EOS_ID
 from ._subwords import PAD_ID as PAD_ID
@@ -27,6 +31,7 @@ from ._vocabulary import train_model as train_model
 
 __all__ = [
     "BOS_ID",
+    "BYTES_PER_TOKEN",
     "EOS_ID",
     "MAX_LINE_BYTES",
     "PAD_ID",
@@ -36,6 +41,7 @@ __all__ = [
     "Segmenter",
     "Segments",
     "Subsample",
+    "Subtitles",
     "Subwords",
     "Tokenizer",
     "TokenizerError",
@@ -47,9 +53,11 @@ __all__ = [
     "default_vocab_size",
     "join_segments",
     "load_tokenizers",
+    "normalize_text",
     "read_lines",
     "read_model_file",
     "save_tokenizers",
+    "split_long_sentences",
     "train_model",
     "train_tokenizer",
 ]

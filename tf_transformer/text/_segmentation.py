@@ -50,30 +50,33 @@ class Segmenter(tf.Module):
 
     def segment(self, text: tf.Tensor) -> Segments:
         """Text [N] string to its sentences and separators. An empty text has one sentence, which is empty."""
-        text = normalize(text)
+        text = normalize_text(text)
         for rule in self._rules:
             text = tf.strings.regex_replace(text, rule.pattern, rule.rewrite)
-        parts = tf.strings.split(text, EDGE)
-        first = tf.repeat(parts.row_starts(), parts.row_lengths())
-        place = tf.range(tf.size(parts.flat_values, tf.int64)) - first
-        is_sentence = parts.with_flat_values(place % 2 == 1)
-        sentences = tf.ragged.boolean_mask(parts, is_sentence)
-        return Segments(sentences, tf.ragged.boolean_mask(parts, tf.logical_not(is_sentence)))
+        return segments_of(text)
+
+
+def segments_of(marked: tf.Tensor) -> Segments:
+    """The segments of texts [N] string that have an EDGE on both sides of each sentence."""
+    parts = tf.strings.split(marked, EDGE)
+    place = tf.range(tf.size(parts.flat_values, tf.int64)) - tf.repeat(parts.row_starts(), parts.row_lengths())
+    is_sentence = parts.with_flat_values(place % 2 == 1)
+    sentences = tf.ragged.boolean_mask(parts, is_sentence)
+    return Segments(sentences, tf.ragged.boolean_mask(parts, tf.logical_not(is_sentence)))
 
 
 def join_segments(segments: Segments) -> tf.Tensor:
     """The text [N] string of sentences and separators."""
     sentences, separators = segments
-    # Each row begins and ends with a separator: a sentence follows each of them but the last.
-    lasting = tf.range(tf.size(separators.flat_values, tf.int64)) + 1 < tf.repeat(
+    last = tf.range(tf.size(separators.flat_values, tf.int64)) + 1 == tf.repeat(
         separators.row_limits(), separators.row_lengths()
     )
-    pairs = tf.scatter_nd(tf.where(lasting), sentences.flat_values, tf.shape(lasting, tf.int64))
-    parts = tf.strings.join([separators.flat_values, pairs])
+    following = tf.scatter_nd(tf.where(~last), sentences.flat_values, tf.shape(last, tf.int64))
+    parts = tf.strings.join([separators.flat_values, following])
     return tf.strings.unsorted_segment_join(parts, separators.value_rowids(), separators.nrows())
 
 
-def normalize(text: tf.Tensor) -> tf.Tensor:
+def normalize_text(text: tf.Tensor) -> tf.Tensor:
     """Text [N] string with U+FFFD in place of bytes that are not UTF-8 and of the marks of the rules."""
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
     return tf.strings.regex_replace(text, f"[{MARKS}]", "\ufffd")

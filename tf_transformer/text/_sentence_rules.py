@@ -11,6 +11,7 @@ RE2 has no look-around, so a rule that depends on the text before a mark ends wi
 the text behind a mark begins with it: two neighbouring marks are then found by the same pass.
 """
 
+import collections
 import functools
 import importlib.resources
 import re
@@ -77,10 +78,17 @@ def words_of(language: str | None) -> Words:
     code = (language or "").replace("_", "-").split("-")[0].lower()
     chosen = [code] if code in languages() else languages()
     each = [_parse(_FOLDER.joinpath(f"{name}.txt").read_text(encoding="utf-8")) for name in chosen]
-    lists = {name: frozenset().union(*(words[name] for words in each)) for name in _SECTIONS}
+    lists = {name: _union([words[name] for words in each]) for name in _SECTIONS}
     options = frozenset().union(*(words["options"] for words in each))
     # In most languages a semicolon is no question mark.
     return Words(**lists, ordinals="ordinals" in options, semicolons=len(each) == 1 and "semicolons" in options)
+
+
+def _union(lists: list[frozenset[str]]) -> frozenset[str]:
+    """All words, but of two letters in lower case, which may be words of other languages ("es"), those in two lists."""
+    counts = collections.Counter(word for words in lists for word in words)
+    enough = min(2, len(lists))
+    return frozenset(w for w, n in counts.items() if n >= enough or len(w) > 2 or "." in w or not w.islower())
 
 
 def _parse(text: str) -> dict[str, frozenset[str]]:

@@ -3,6 +3,7 @@
 import io
 import itertools
 import logging
+import math
 import random
 import re
 import string
@@ -22,9 +23,14 @@ MAX_VOCAB_SIZE = 500_000
 _ASCII = "".join(sorted(set(string.printable) - set(string.whitespace)))
 
 
-def default_vocab_size(source_language: str, target_language: str) -> int:
-    """The paper's sizes (section 5.1): 37,000 for English–German, 32,000 for English–French; 32,000 for others."""
-    return 37_000 if {source_language, target_language} == {"en", "de"} else 32_000
+def default_vocab_size(source_language: str, target_language: str, pairs: int | None = None) -> int:
+    """The size of a vocabulary: the paper's for large corpora, 32 · sqrt(pairs) for those below a million pairs.
+
+    The paper's sizes (section 5.1) are 37,000 for English–German and 32,000 for English–French; 32,000 for others. A
+    piece needs to occur often enough to be learned: 30,000 pairs have 5,500 pieces, 1,000 pairs have 1,000.
+    """
+    paper = 37_000 if {source_language, target_language} == {"en", "de"} else 32_000
+    return paper if pairs is None else min(paper, max(MIN_VOCAB_SIZE, 32 * math.isqrt(pairs)))
 
 
 def train_model(

@@ -96,7 +96,7 @@ class SampleTranslations:
         target_language: str,
         decoding: DecodingConfig,
     ):
-        greedy = dataclasses.replace(decoding, beam_size=1, nbest=1, sampling=False)
+        greedy = dataclasses.replace(decoding, beam_size=1, nbest=1, sampling=False, segmentation=False)
         self._translator = Translator(model, tokenizers, greedy)
         self._sources, self._references, self._language = sources, references, target_language
 

@@ -6,6 +6,7 @@ import pytest
 
 from tf_transformer.data.corpora._corpus import CorpusError
 from tf_transformer.data.corpora._open import open_corpus
+from tf_transformer.data.corpora._text_files import WeightedFiles
 
 
 @pytest.fixture
@@ -34,6 +35,29 @@ def test_splits_are_read_side_by_side(write):
     assert list(corpus.splits["validation"]) == [(b"four", b"vier"), (b"five", "fünf".encode())]
     assert [split.count for split in corpus.splits.values()] == [3, 2]
     assert (corpus.source_language, corpus.target_language) == ("en", "de")
+
+
+def test_globs_are_paired_in_the_order_of_their_names(write, tmp_path):
+    for number in (2, 1):
+        write(f"part{number}.en", f"one {number}"), write(f"part{number}.de", f"eins {number}")
+    corpus = open_files({"train": [WeightedFiles(tmp_path / "part*.en", tmp_path / "part*.de", 2.0)]})
+    assert list(corpus.splits["train"]) == [(b"one 1", b"eins 1"), (b"one 2", b"eins 2")]
+    assert [weight for _, weight in corpus.splits["train"].parts] == [2.0, 2.0]
+    write("part3.en", "one 3")
+    with pytest.raises(CorpusError, match=r"Received: 3 for .*part\*\.en and 2 for .*part\*\.de"):
+        open_files({"train": [WeightedFiles(tmp_path / "part*.en", tmp_path / "part*.de")]})
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_itself(write):
+    path = write("t[1].tsv", "one\teins")
+    assert list(open_files({"train": [WeightedFiles(path)]}).splits["train"]) == [(b"one", b"eins")]
+
+
+def test_weights_are_part_of_the_fingerprint(write):
+    path = write("t.tsv", "one\teins")
+    prints = {open_files({"train": [WeightedFiles(path, weight=w)]}).fingerprint() for w in (1.0, 2.0, 3.0)}
+    assert len(prints) == 3
+    assert open_files({"train": (path, None)}).fingerprint() in prints
 
 
 def test_different_numbers_of_lines_give_both_counts_before_any_work(write):

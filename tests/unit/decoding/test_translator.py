@@ -11,7 +11,7 @@ from toy_workdir import TOY, randomize, toy_sentences, toy_tokenizers
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import _batching as chunks
 from tf_transformer.decoding._sampling import SamplingOptions
-from tf_transformer.decoding._search import score_ids, text_to_ids
+from tf_transformer.decoding._search import score_ids, search_options, text_to_ids
 from tf_transformer.decoding._translator import Translator
 from tf_transformer.model import Transformer
 from tf_transformer.text._tokenizer import TokenizerPair
@@ -212,7 +212,7 @@ def test_sampling_depends_on_seed_and_text_alone(model, tokenizers):
 def test_every_option_of_the_search_is_passed_on(model, tokenizers):
     config = dataclasses.replace(FEW, no_repeat_ngram=1, coverage_penalty=0.5, diversity=0.3, min_length=3)
     translator = Translator(model, tokenizers, config)
-    options = translator._options(None)
+    options = search_options(translator.decoding, translator.model.config, None)
     for name in ("beam_size", "alpha", "no_repeat_ngram", "coverage_penalty", "diversity", "min_length"):
         assert getattr(options, name) == getattr(config, name)
     found = translator._search(translator._read(tf.constant(["a dog and a cat."])))

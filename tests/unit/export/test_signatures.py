@@ -41,7 +41,7 @@ def run(saved):
 
 def test_names_of_signatures_and_inputs(saved):
     signatures = tf.saved_model.load(saved).signatures
-    assert set(signatures) == {"serving_default", "nbest", "score", "attention"}
+    assert set(signatures) == {"serving_default", "document", "nbest", "score", "attention"}
     for name, function in signatures.items():
         specs = function.structured_input_signature[1]
         assert set(specs) == set(INPUTS[name])
@@ -71,3 +71,7 @@ def test_sides_of_different_length_are_rejected(run):
 def test_nbest_narrows_its_signature_alone():
     found = trace_signatures(Toy(), nbest=2)["nbest"](tf.constant(ROWS))
     assert (found["translations"].shape, found["scores"].shape, found["truncated"].shape) == ((3, 2), (3, 2), (3,))
+
+
+def test_without_segmentation_there_is_no_document():
+    assert set(trace_signatures(Toy(), segmentation=False)) == {"serving_default", "nbest", "score", "attention"}

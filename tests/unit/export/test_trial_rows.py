@@ -7,7 +7,17 @@ from toy_workdir import toy_tokenizers, toy_workdir
 
 from tf_transformer.data._prepared import FORMAT, INFO, text_name
 from tf_transformer.data.preparation._dataset_info import file_facts
-from tf_transformer.export._trial_rows import NASTY, PLAIN, batches_of, long_rows, sentences_of, unusual_batches
+from tf_transformer.export._trial_rows import (
+    LONGEST_TEXT,
+    NASTY,
+    PLAIN,
+    batches_of,
+    beginnings,
+    documents_of,
+    long_rows,
+    sentences_of,
+    unusual_batches,
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +57,17 @@ def test_unusual_batches_hold_all_kinds_of_rows_and_none(tokenizer):
     batches = unusual_batches(tokenizer, 23)
     assert [] in batches and all(any(row in batch for batch in batches) for row in NASTY)
     assert all(any(row in batch and b"" in batch for batch in batches) for row in long_rows(tokenizer, 23))
+
+
+def test_documents_have_several_lines_and_sentences():
+    first, second, third = documents_of([b"One.", b"Two.", b"Three.", b"Four."])
+    assert first == b"One. Four.\n\n  - Two.\r\n  - Three.\n"
+    assert (second, third) == (b"Two.", b"Three.\tOne. Four.")
+
+
+def test_of_long_rows_there_is_a_beginning(tokenizer):
+    assert all(len(row) <= LONGEST_TEXT for row in beginnings(long_rows(tokenizer, 23)))
+    assert beginnings([b"short", b""]) == [b"short", b""]
 
 
 def prepared(directory, count):

@@ -296,6 +296,17 @@ def test_sentencepiece_models_without_normal_pieces_are_rejected(copied, tmp_pat
     rejected(sentencepiece_files, folder, name="source.spm", match="no normal pieces")
 
 
+def test_long_names_of_weights_do_not_make_long_messages(copied, tmp_path):
+    folder = copied("marian", tmp_path)
+    arrays = read_npz(folder / "model.npz")
+    np.savez(folder / "model.npz", **arrays, **{"(" * 5000: np.ones((1, 1), np.float32)})
+    rejected(read_model, folder, name="model.npz", match="part that we do not have")
+    folder = copied("huggingface", tmp_path / "second")
+    weights = safetensors.numpy.load_file(folder / "model.safetensors")
+    safetensors.numpy.save_file(weights | {"(" * 5000: np.ones(1, np.float32)}, folder / "model.safetensors")
+    rejected(read_model, folder, name=str(folder), match="part that we do not have")
+
+
 def test_a_shown_value_is_short():
     nested = value = []
     for _ in range(500):

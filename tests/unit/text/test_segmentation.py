@@ -3,8 +3,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from tf_transformer.text import Segmenter, join_segments
-from tf_transformer.text._segmentation import normalize
+from tf_transformer.text import Segmenter, join_segments, normalize_text
 from tf_transformer.text._sentence_rules import languages, rules_of, words_of
 
 SEGMENTERS = {language: Segmenter(language) for language in (None, "en", "de", "fr", "el", "ru")}
@@ -52,6 +51,7 @@ CASES = {
         "مرحبا بك.| كيف حالك؟| أنا بخير.",
         "यह एक वाक्य है।| यह दूसरा है।",
         "Hello.| Как дела?| 好。|Fin.",
+        "Am 3. Oktober war es.| Ende.",
     ],
 }
 
@@ -83,7 +83,7 @@ def test_an_empty_batch():
 
 
 def test_bad_bytes_and_marks_are_replaced():
-    assert normalize(tf.constant([b"a\xffb\xed\xa0\x80c", "\ufdd0x\ufdd3".encode()])).numpy().tolist() == [
+    assert normalize_text(tf.constant([b"a\xffb\xed\xa0\x80c", "\ufdd0x\ufdd3".encode()])).numpy().tolist() == [
         "a\ufffdb\ufffd\ufffd\ufffdc".encode(),
         "\ufffdx\ufffd".encode(),
     ]
@@ -115,7 +115,7 @@ TEXTS = st.one_of(
 def test_sentences_and_separators_give_the_normalized_text_back(texts, language):
     texts = tf.constant(texts, tf.string, [len(texts)])
     found = segment[language](texts)
-    assert join_segments(found).numpy().tolist() == normalize(texts).numpy().tolist()
+    assert join_segments(found).numpy().tolist() == normalize_text(texts).numpy().tolist()
     lengths = found.sentences.row_lengths().numpy()
     assert (found.separators.row_lengths().numpy() == lengths + 1).all() and (lengths >= 1).all()
 

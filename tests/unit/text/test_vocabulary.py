@@ -14,6 +14,13 @@ def test_the_paper_s_sizes():
     assert default_vocab_size("en", "fr") == 32_000
 
 
+@pytest.mark.parametrize(
+    ("pairs", "size"), [(5, 128), (200, 448), (1000, 992), (30_000, 5536), (1_000_000, 32_000), (4_500_000, 37_000)]
+)
+def test_a_small_corpus_has_a_small_vocabulary_by_default(pairs, size):
+    assert default_vocab_size("en", "de", pairs) == size
+
+
 def test_the_same_texts_give_the_same_model():
     assert train_model(TEXTS, 149) == train_model(iter(TEXTS), 149)
 

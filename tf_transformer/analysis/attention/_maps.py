@@ -104,12 +104,16 @@ def maps_of_workdir(
         checkpoint: which one, as in `Workdir.checkpoint`.
     """
     from tf_transformer.decoding import Translator
+    from tf_transformer.text import Segmenter
     from tf_transformer.workdir import Workdir
 
     workdir = Workdir(path)
+    sentences = len(Segmenter(workdir.dataset_info.get("source_language"))([source])[0])
+    if sentences > 1:
+        logger.warning(f"The source has {sentences} sentences, and is taken for one: give a single sentence.")
     model = workdir.load_model(checkpoint)
     tokenizers = workdir.tokenizers
-    translator = Translator(model, tokenizers, workdir.config.decoding)
+    translator = Translator(model, tokenizers, dataclasses.replace(workdir.config.decoding, segmentation=False))
     target = translator([source])[0] if target is None else target
     source_ids = _at_most(translator.longest_source, tokenizers.source, source, "source")
     return maps_of_ids(

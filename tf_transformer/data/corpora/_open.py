@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tf_transformer.data.corpora._corpus import Corpus, CorpusError
-from tf_transformer.data.corpora._text_files import FilePair, open_text_files
+from tf_transformer.data.corpora._text_files import Files, open_text_files
 
 
 def open_corpus(
@@ -14,7 +14,7 @@ def open_corpus(
     *,
     source_language: str | None = None,
     target_language: str | None = None,
-    files: Mapping[str, FilePair | None] | None = None,
+    files: Mapping[str, Files | None] | None = None,
     data_dir: str | Path | None = None,
     manual_dir: str | Path | None = None,
     download_attempts: int = 5,
@@ -27,8 +27,8 @@ def open_corpus(
         source_language, target_language: language codes. Needed for `files`; elsewhere they turn the corpus round
             (the phrasebook is en to de and WMT's `de-en` is de to en unless they say otherwise). One of the two
             is enough.
-        files: for `files`: the file pair of each split, `{"train": (source, target), …}`, a None target means that
-            the source is a TSV.
+        files: for `files`: the file pair of each split, `{"train": (source, target), …}`, where a None target means
+            that the source is a TSV; or a list of `WeightedFiles`.
         data_dir: where TensorFlow Datasets keeps downloads and prepared data; its own default if None.
         manual_dir: where files fetched by hand lie; `<data_dir>/downloads/manual` if None.
         download_attempts: how often a failing download is tried, with growing pauses.

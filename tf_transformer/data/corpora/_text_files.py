@@ -1,11 +1,12 @@
-"""A corpus of text files: two files of parallel lines per split, or one TSV; plain, gzip or xz."""
+"""A corpus of text files: for each split pairs of files with parallel lines, or TSVs; plain, gzip or xz."""
 
 from __future__ import annotations
 
+import glob
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -107,6 +108,21 @@ FilePair = tuple[str | Path, str | Path | None]
 
 
 @dataclass(frozen=True)
+class WeightedFiles:
+    """Two files of parallel lines, or one TSV; each may be a glob.
+
+    Attributes:
+        source: the sources, or a TSV.
+        target: the targets; None for a TSV.
+        weight: how often each pair occurs in an epoch: 2 repeats all pairs, 0.5 keeps a random half.
+    """
+
+    source: str | Path | None
+    target: str | Path | None = None
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
 class ParallelFiles:
     """A split of two files whose lines belong together; `count` is checked to be the same in both."""
 
@@ -161,14 +177,35 @@ class TabbedFile:
         return {"tsv": self.file.identity()}
 
 
+@dataclass(frozen=True)
+class FileSet:
+    """A split of several files, one after another, each with its weight."""
+
+    parts: tuple[tuple[ParallelFiles | TabbedFile, float], ...]
+
+    @property
+    def count(self) -> int:
+        return sum(part.count for part, _ in self.parts)
+
+    def __iter__(self) -> Iterator[Pair]:
+        for part, _ in self.parts:
+            yield from part
+
+    def identity(self) -> list[dict[str, object]]:
+        return [part.identity() | {"weight": weight} for part, weight in self.parts]
+
+
+Files = FilePair | Sequence[WeightedFiles]
+
+
 def open_text_files(
-    files: Mapping[str, FilePair | None], source_language: str | None, target_language: str | None
+    files: Mapping[str, Files | None], source_language: str | None, target_language: str | None
 ) -> Corpus:
     """The corpus of the given files, with counts checked and hashes taken.
 
     Args:
         files: for `train`, and as far as there are any `validation` and `test`: (source file, target file), or
-            (TSV, None).
+            (TSV, None), or a list of `WeightedFiles`.
         source_language, target_language: language codes; a TSV's first column is the source.
     """
     if source_language is None or target_language is None:
@@ -184,8 +221,7 @@ def open_text_files(
     unknown = sorted(set(files) - set(SPLITS))
     if unknown:
         raise CorpusError(f"Expected splits among {', '.join(SPLITS)}, got {', '.join(unknown)}.")
-    given = {name: pair for name in SPLITS if (pair := files.get(name))}
-    splits = {name: _open_split(name, *pair) for name, pair in given.items()}
+    splits = {name: _open_split(name, given) for name in SPLITS if (given := files.get(name))}
     if "train" not in splits:
         raise CorpusError(
             "Expected files to train on, got none; give --train-source and --train-target, or --train-source alone "
@@ -195,7 +231,42 @@ def open_text_files(
     return Corpus("files", source_language, target_language, splits, identity)
 
 
-def _open_split(name: str, source: str | Path | None, target: str | Path | None) -> ParallelFiles | TabbedFile:
+def _open_split(name: str, files: Files) -> ParallelFiles | TabbedFile | FileSet:
+    listed = [WeightedFiles(*files)] if isinstance(files, tuple) else list(files)
+    parts = [(_open_files(name, *pair), own.weight) for own in listed for pair in _expand(name, own)]
+    if len(parts) == 1 and parts[0][1] == 1.0:
+        return parts[0][0]
+    return FileSet(tuple(parts))
+
+
+def _expand(name: str, files: WeightedFiles) -> list[tuple[str | Path | None, str | Path | None]]:
+    """The files that globs stand for, in the order of their names; source and target must have equally many."""
+    if not 0 < files.weight < float("inf"):
+        raise CorpusError(f"Expected a --{name}-weight above 0. Received: {files.weight} for {files.source}.")
+    sources, targets = _glob(files.source), _glob(files.target)
+    if files.source is None or files.target is None:
+        return [(source, None) for source in sources] or [(None, files.target)]
+    if len(sources) != len(targets):
+        raise CorpusError(
+            f"Expected as many source files as target files. Received: {len(sources)} for {files.source} and "
+            f"{len(targets)} for {files.target}; name them so that both sides sort alike."
+        )
+    return list(zip(sources, targets))
+
+
+def _glob(pattern: str | Path | None) -> list[str | Path]:
+    """The files that a pattern matches; a name without wildcards, or of a file that exists, stands for itself."""
+    if pattern is None:
+        return []
+    if Path(pattern).exists() or not glob.has_magic(str(pattern)):
+        return [pattern]
+    found: list[str | Path] = [*sorted(glob.glob(str(pattern)))]
+    if not found:
+        raise CorpusError(f"Expected files for {pattern}. Received: none that matches; check the pattern.")
+    return found
+
+
+def _open_files(name: str, source: str | Path | None, target: str | Path | None) -> ParallelFiles | TabbedFile:
     if source is None:
         raise CorpusError(
             f"Expected a source for {target}, got no --{name}-source; give both files, or one TSV as --{name}-source."

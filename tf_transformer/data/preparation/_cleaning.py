@@ -183,15 +183,19 @@ class Cleaner:
     filters: Sequence[Filter] = ()
     drop_duplicates: bool = False
 
-    def clean(self, pairs: Iterable[Pair], report: CleaningReport) -> Iterator[Pair]:
-        """The pairs that pass, in order; `report` is up to date whenever a batch of them has been handed out."""
+    def clean(self, pairs: Iterable[Pair], report: CleaningReport, seen: SeenPairs | None = None) -> Iterator[Pair]:
+        """The pairs that pass, in order; `report` is up to date whenever a batch of them has been handed out.
+
+        `seen` are the pairs of other files of the same split, which count as duplicates.
+        """
         self._announce(report)
-        seen = SeenPairs() if self.drop_duplicates else None
+        if self.drop_duplicates and seen is None:
+            seen = SeenPairs()
         pairs = iter(pairs)
         while batch := list(islice(pairs, _BATCH)):
             report.read += len(batch)
             kept = self._judge(batch, report)
-            if seen is not None:
+            if self.drop_duplicates and seen is not None:
                 new = seen.add(kept)
                 report.dropped["duplicate"] += len(kept) - len(new)
                 kept = new

@@ -77,12 +77,16 @@ class Encoder:
         ends = self.source.add_eos, self.target.add_eos
         said = [p for p in zip(source_ids, target_ids) if len(p[0]) > ends[0] and len(p[1]) > ends[1]]
         pairs = [p for p in said if max(len(p[0]), len(p[1])) <= self.max_length]
-        shard_of = np.random.default_rng([self.seed, chunk.first]).integers(self.shards, size=len(pairs))
+        too_long = len(said) - len(pairs)
+        random = np.random.default_rng([self.seed, chunk.first])
+        if chunk.weight != 1.0:
+            copies = np.floor(chunk.weight + random.random(len(pairs))).astype(int)
+            pairs = [pair for pair, count in zip(pairs, copies) for _ in range(count)]
+        shard_of = random.integers(self.shards, size=len(pairs))
         by_shard = [pairs[i] for i in np.argsort(shard_of, kind="stable")]
         ids = PairIds.of([p[0] for p in by_shard], [p[1] for p in by_shard], self.dtype)
         shard_counts = np.bincount(shard_of, minlength=self.shards)
-        dropped = len(said) - len(pairs), len(sources) - len(said)
-        return Encoded(ids, shard_counts, chunk.pairs, *dropped, held_out)
+        return Encoded(ids, shard_counts, chunk.pairs, too_long, len(sources) - len(said), held_out)
 
 
 def encode_chunks(encoder: Encoder, chunks: list[Chunk], workers: int) -> Iterator[Encoded]:

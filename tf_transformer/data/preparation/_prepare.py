@@ -2,9 +2,11 @@
 
 import dataclasses
 import logging
+import math
 import os
 import pathlib
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +14,12 @@ from tf_transformer._files import atomic_directory
 from tf_transformer._progress import Progress
 from tf_transformer.data._pair_ids import PairIds
 from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError, read_info, text_name
-from tf_transformer.data.corpora import Corpus, Pair
+from tf_transformer.data.corpora import Corpus, Pair, Split
 from tf_transformer.data.preparation._cleaning import CleaningReport, held_out_cleaner, training_cleaner
 from tf_transformer.data.preparation._dataset_info import describe, differences, file_facts, fingerprint, write_info
 from tf_transformer.data.preparation._encoding import Encoder
 from tf_transformer.data.preparation._split_records import MAX_SHARDS, SplitWriter, write_training_split
-from tf_transformer.data.preparation._spool import Spool
+from tf_transformer.data.preparation._spool import SeenPairs, Spool
 from tf_transformer.text import Subsample, Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
 
 logger = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ class PrepareOptions:
     """What decides the contents of a prepared directory, besides the corpus.
 
     Attributes:
-        vocab_size: of the shared vocabulary; None for the default of the languages, reduced if the corpus is small.
+        vocab_size: of the shared vocabulary; None for `default_vocab_size` of the languages and the corpus.
         max_length: training pairs with a longer side, in words or in tokens with EOS, are dropped.
         max_ratio: training pairs with a side so many times longer than the other, in characters, are dropped.
         drop_identical: whether training pairs with equal sides are dropped.
@@ -169,9 +171,9 @@ def _write(
     """Writes all but `dataset.json`; returns the facts of the splits, the tokenizers and what they learned from."""
     spool = Spool(directory / "train.spool")
     sample = Subsample(options.vocabulary_pairs, _VOCABULARY_BYTES, options.seed)
-    report = _clean_training(corpus, options, spool, sample)
+    reports = _clean_training(corpus, options, spool, sample)
     texts = [] if tokenizers else sample.texts()
-    tokenizers = tokenizers or TokenizerPair.of(_train(texts, corpus, options))
+    tokenizers = tokenizers or TokenizerPair.of(_train(texts, corpus, options, spool.pairs))
     save_tokenizers(tokenizers, directory)
     held_out = _choose_held_out(corpus, spool.pairs, options)
     encoder = Encoder(
@@ -179,19 +181,29 @@ def _write(
         tokenizers.target.subwords,
         options.max_length,
         held_out,
-        shards=min(MAX_SHARDS, -(-spool.pairs // options.shard_pairs)),
+        shards=_num_shards(spool, options),
         seed=options.seed,
     )
     train = write_training_split(directory, spool, encoder, workers, dataset)
     (directory / "train.spool").unlink()
+    report = _total(reports)
     report.dropped["too_many_tokens"] += train.too_long
     report.dropped["empty"] += train.empty
     report.kept -= train.too_long + train.empty + len(train.held_out)
+    if not train.facts["pairs"]:
+        raise _nothing_left(report)
+    facts = {**train.facts, "cleaning": report.to_dict()}
+    if len(reports) > 1:
+        facts["corpora"] = _part_facts(corpus, reports, train.pairs_of_part)
     texts_written = _write_texts(directory, corpus, train.held_out)
     if "validation" in texts_written:
         texts_written["validation"] |= _write_validation_records(directory, encoder, dataset)
-    splits = {"train": {**train.facts, "cleaning": report.to_dict()}, **texts_written}
-    return splits, tokenizers, len(texts)
+    return {"train": facts, **texts_written}, tokenizers, len(texts)
+
+
+def _num_shards(spool: Spool, options: PrepareOptions) -> int:
+    pairs = sum(chunk.pairs * chunk.weight for chunk in spool.chunks)
+    return min(MAX_SHARDS, max(1, math.ceil(pairs / options.shard_pairs)))
 
 
 def _write_validation_records(directory: pathlib.Path, encoder: Encoder, dataset: str) -> dict[str, object]:
@@ -205,39 +217,73 @@ def _write_validation_records(directory: pathlib.Path, encoder: Encoder, dataset
     return writer.close() | {"id_type": encoder.dtype.str}
 
 
-def _clean_training(corpus: Corpus, options: PrepareOptions, spool: Spool, sample: Subsample) -> CleaningReport:
-    """Reads the training split once: clean pairs go to the spool, some of them into the vocabulary's sample."""
+def _clean_training(corpus: Corpus, options: PrepareOptions, spool: Spool, sample: Subsample) -> list[CleaningReport]:
+    """Reads the training files once: clean pairs go to the spool, some of them into the vocabulary's sample."""
     cleaner = training_cleaner(
         max_words=options.max_length,
         max_ratio=options.max_ratio,
         drop_identical=options.drop_identical,
         drop_duplicates=options.drop_duplicates,
     )
-    report = CleaningReport()
-    split = corpus.splits["train"]
-    shown = 0
-    with Progress("reading and cleaning", split.count) as progress:
-        for pair in cleaner.clean(split, report):
-            spool.add(pair)
-            sample.add(b"%b\n%b" % pair)
-            if report.read != shown:
-                progress.update(report.read - shown)
-                shown = report.read
-        progress.update(report.read - shown)
+    reports, seen = [], SeenPairs()
+    with Progress("reading and cleaning", corpus.splits["train"].count) as progress:
+        for number, (split, weight) in enumerate(_parts(corpus)):
+            spool.start_part(number, weight)
+            reports.append(CleaningReport())
+            shown = 0
+            for pair in cleaner.clean(split, reports[-1], seen):
+                spool.add(pair)
+                sample.add(b"%b\n%b" % pair)
+                if reports[-1].read != shown:
+                    progress.update(reports[-1].read - shown)
+                    shown = reports[-1].read
+            progress.update(reports[-1].read - shown)
     spool.close()
     if not spool.pairs:
-        raise ValueError(
-            f"no training pair is left of {report.read} after cleaning (dropped: {dict(report.dropped)}); check that "
-            "the two sides belong together, or relax the limits"
-        )
-    return report
+        raise _nothing_left(_total(reports))
+    return reports
 
 
-def _train(texts: list[bytes], corpus: Corpus, options: PrepareOptions) -> Tokenizer:
+def _parts(corpus: Corpus) -> list[tuple[Split, float]]:
+    """The files of the training split with their weights; a corpus that is not of files has one part."""
+    split = corpus.splits["train"]
+    return list(getattr(split, "parts", [(split, 1.0)]))
+
+
+def _total(reports: list[CleaningReport]) -> CleaningReport:
+    total = CleaningReport()
+    for report in reports:
+        total.add(report)
+    return total
+
+
+def _nothing_left(report: CleaningReport) -> ValueError:
+    return ValueError(
+        f"no training pair is left of {report.read} after cleaning (dropped: {dict(report.dropped)}); check that "
+        "the two sides belong together, or relax the limits"
+    )
+
+
+def _part_facts(corpus: Corpus, reports: list[CleaningReport], pairs: dict[int, int]) -> list[dict[str, object]]:
+    """For each of several training files its names, its weight, what cleaning did, and the pairs in the records."""
+    identities: Any = corpus.identity["train"]
+    parts = zip(identities, _parts(corpus), reports)
+    return [
+        {
+            "files": [facts["name"] for facts in identity.values() if isinstance(facts, dict)],
+            "weight": weight,
+            "cleaning": report.to_dict(),
+            "pairs": pairs.get(number, 0),
+        }
+        for number, (identity, (_, weight), report) in enumerate(parts)
+    ]
+
+
+def _train(texts: list[bytes], corpus: Corpus, options: PrepareOptions, pairs: int) -> Tokenizer:
     size = options.vocab_size or (
         PHRASEBOOK_VOCAB_SIZE
         if corpus.spec == "phrasebook"
-        else default_vocab_size(corpus.source_language, corpus.target_language)
+        else default_vocab_size(corpus.source_language, corpus.target_language, pairs)
     )
     logger.info("training a vocabulary of %s pieces on %s pairs", f"{size:,}", f"{len(texts):,}")
     sentences = (side for text in texts for side in text.split(b"\n"))

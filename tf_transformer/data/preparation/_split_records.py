@@ -78,6 +78,7 @@ class TrainingRecords:
         self.facts: dict[str, object] = {}
         self.too_long = self.empty = 0
         self.held_out: list[Pair] = []
+        self.pairs_of_part: dict[int, int] = {}
 
 
 def write_training_split(
@@ -86,11 +87,13 @@ def write_training_split(
     """Encodes a spool into shards in `directory`."""
     writer, result = SplitWriter(directory, "train", encoder.shards, fingerprint), TrainingRecords()
     with Progress("encoding", spool.pairs) as progress:
-        for encoded in encode_chunks(encoder, spool.chunks, workers):
+        for chunk, encoded in zip(spool.chunks, encode_chunks(encoder, spool.chunks, workers), strict=True):
             writer.write(encoded.ids, encoded.shard_counts)
             result.too_long += encoded.too_long
             result.empty += encoded.empty
             result.held_out += encoded.held_out
+            pairs = result.pairs_of_part.get(chunk.part, 0)
+            result.pairs_of_part[chunk.part] = pairs + len(encoded.ids.lengths)
             progress.update(encoded.pairs)
     result.facts = writer.close() | {"id_type": encoder.dtype.str}
     return result

@@ -81,13 +81,15 @@ CHUNK_PAIRS = 8192
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """Some consecutive pairs of a spool: where they lie and which number the first has."""
+    """Some consecutive pairs of a spool: where they lie, which number the first has, and which files they are from."""
 
     path: pathlib.Path
     offset: int
     size: int
     first: int
     pairs: int
+    part: int = 0
+    weight: float = 1.0
 
     def read(self) -> tuple[list[bytes], list[bytes]]:
         """The sources and the targets."""
@@ -110,8 +112,15 @@ class Spool:
         self._file = path.open("wb")
         self._pending: list[bytes] = []
         self._offset = 0
+        self._part, self._weight = 0, 1.0
         self.pairs = 0
         self.chunks: list[Chunk] = []
+
+    def start_part(self, number: int, weight: float) -> None:
+        """Begins the pairs of other files, with their own weight."""
+        if self._pending:
+            self._flush()
+        self._part, self._weight = number, weight
 
     def add(self, pair: Pair) -> None:
         self._pending.append(b"%b\n%b\n" % pair)
@@ -126,7 +135,7 @@ class Spool:
     def _flush(self) -> None:
         data, count = b"".join(self._pending), len(self._pending)
         self._file.write(data)
-        self.chunks.append(Chunk(self._path, self._offset, len(data), self.pairs, count))
+        self.chunks.append(Chunk(self._path, self._offset, len(data), self.pairs, count, self._part, self._weight))
         self._offset += len(data)
         self.pairs += count
         self._pending.clear()

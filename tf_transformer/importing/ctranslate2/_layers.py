@@ -116,7 +116,7 @@ class CTranslate2Layers:
         for name in sorted(self._variables.keys() - self._read):
             off = _MUST_BE_OFF.fullmatch(name) and not self._variables[name].any()
             if not off and not _WITHOUT_EFFECT.fullmatch(name):
-                raise self.error(name)
+                raise self.error(name[:80])
 
     def _split(self, name: str, parts: int) -> list[Linear]:
         kernel, bias = self.linear(name)

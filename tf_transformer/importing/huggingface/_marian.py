@@ -172,7 +172,9 @@ class _Weights:
     def check_all_read(self) -> None:
         unread = sorted(name for name in self._values.keys() - self._read if name != "model.shared.weight")
         if unread:
-            raise ImportedModelError(f"{self._directory}: the weights have a part that we do not have: {unread[0]}.")
+            raise ImportedModelError(
+                f"{self._directory}: the weights have a part that we do not have: {unread[0][:80]}."
+            )
 
     def _linear(self, name: str) -> Linear:
         return self.first(2, f"{name}.weight").T, self.first(1, f"{name}.bias", optional=True)

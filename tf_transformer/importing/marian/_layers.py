@@ -58,7 +58,7 @@ class MarianLayers:
     def check_all_read(self) -> None:
         unread = sorted(name for name in self._arrays.keys() - self._read if not name.startswith("special:"))
         if unread:
-            raise ImportedModelError(f"{self._file} has a part that we do not have: {unread[0]}.")
+            raise ImportedModelError(f"{self._file} has a part that we do not have: {unread[0][:80]}.")
 
     def _linear(self, name: str, part: str) -> Linear:
         bias = f"{name}_b{part}"

@@ -1,0 +1,121 @@
+"""Translation of whole texts in the graph: split into sentences, translated together, joined as they were."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from tf_transformer.text import Segmenter, Segments, Tokenizer, join_segments, normalize_text, split_long_sentences
+
+SENTENCES = 4096
+"""Sentences whose ids and hypotheses are held at once."""
+
+SPLIT, TRUNCATED = "split", "truncated"
+"""Warnings: a sentence was longer than the model's limit and was translated in parts; something was cut off."""
+
+_EAST_ASIAN = r"[\p{Han}\p{Hiragana}\p{Katakana}\x{3000}-\x{303F}\x{FF00}-\x{FFEF}…]"
+
+
+def translate_texts(
+    translate: Callable[..., dict[str, tf.Tensor]],
+    segmenter: Segmenter,
+    tokenizer: Tokenizer,
+    limit: int,
+    text: tf.Tensor,
+    prefix: tf.Tensor | None = None,
+    keep_single: bool = False,
+) -> dict[str, tf.Tensor]:
+    """Translates texts sentence by sentence, all sentences of all texts together.
+
+    Args:
+        translate: from sentences [M], and prefixes [M] if there are any, to "translation" [M] and "truncated" [M].
+        tokenizer, limit: of the source, and tokens that a sentence may have.
+        text: [N] string.
+        prefix: [N] string, what the first sentence of each translation begins with.
+        keep_single: whether a text of one sentence is translated with the space and the bullet around it.
+
+    Returns:
+        "translation" [N], "sentences" [N] int32, "truncated" [N] bool, "warnings" [N]: codes with commas between them.
+    """
+    text = tf.ensure_shape(text, [None])
+    segments = segmenter.segment(text)
+    count = count_sentences(segments)
+    if keep_single:
+        segments = _with_single_rows(segments, text)
+    segments, split = split_long_sentences(segments, tokenizer, limit)
+    sentences = segments.sentences
+    columns = [sentences.flat_values]
+    if prefix is not None:
+        first = sentences.row_starts()[:, None]
+        columns.append(tf.scatter_nd(first, prefix, tf.shape(sentences.flat_values, tf.int64)))
+    translations, cut = in_groups(translate, *columns)
+    truncated = tf.reduce_any(sentences.with_flat_values(cut), axis=1)
+    return {
+        "translation": join_translations(segments, translations),
+        "sentences": count,
+        "truncated": truncated,
+        "warnings": _codes({SPLIT: split, TRUNCATED: truncated}),
+    }
+
+
+def count_sentences(segments: Segments) -> tf.Tensor:
+    """Sentences of each text that are not empty: (N,) int32."""
+    counts = segments.sentences.with_flat_values(tf.cast(segments.sentences.flat_values != "", tf.int32))
+    return tf.reduce_sum(counts, axis=1)
+
+
+def _with_single_rows(segments: Segments, text: tf.Tensor) -> Segments:
+    """Segments in which a row of one sentence is the text itself."""
+    single = segments.sentences.row_lengths() == 1
+    # Only short rows are repeated: of a row with many sentences each would be a copy.
+    whole = tf.gather(tf.where(single, tf.strings.strip(normalize_text(text)), ""), segments.sentences.value_rowids())
+    keep = tf.gather(single, segments.sentences.value_rowids())
+    sentences = tf.where(keep, whole, segments.sentences.flat_values)
+    around = tf.where(tf.gather(single, segments.separators.value_rowids()), "", segments.separators.flat_values)
+    return Segments(segments.sentences.with_flat_values(sentences), segments.separators.with_flat_values(around))
+
+
+def join_translations(segments: Segments, translations: tf.Tensor) -> tf.Tensor:
+    """The texts [N] string of translated sentences, given in the order of the segments' flat values.
+
+    Line breaks and other space stay. Sentences of Chinese or Japanese have no space between them, all others have.
+    """
+    sentences, separators = segments
+    rows = sentences.value_rowids()
+    inner = tf.cast(tf.where(rows[1:] == rows[:-1])[:, 0], tf.int64)
+    places = inner + tf.gather(rows, inner) + 1
+    left, right = tf.gather(translations, inner), tf.gather(translations, inner + 1)
+    ends = tf.strings.regex_full_match(left, rf"(?s).*{_EAST_ASIAN}")
+    begins = tf.strings.regex_full_match(right, rf"(?s){_EAST_ASIAN}.*")
+    between = tf.gather(separators.flat_values, places)
+    joined = tf.where((between == "") & (left != "") & (right != "") & ~ends, " ", between)
+    joined = tf.where((between == " ") & ends & begins, "", joined)
+    around = tf.tensor_scatter_nd_update(separators.flat_values, places[:, None], joined)
+    return join_segments(Segments(sentences.with_flat_values(translations), separators.with_flat_values(around)))
+
+
+def in_groups(translate: Callable[..., dict[str, tf.Tensor]], *columns: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """What `translate` gives for all rows of the columns, SENTENCES at a time.
+
+    Args:
+        translate: from some rows of the columns to "translation" [M] string and "truncated" [M] bool.
+    """
+    count = tf.size(columns[0])
+    groups = tf.maximum((count + SENTENCES - 1) // SENTENCES, 1)
+    kinds = tf.string, tf.bool
+    arrays = [tf.TensorArray(kind, size=groups, infer_shape=False, element_shape=[None]) for kind in kinds]
+
+    def group(number: tf.Tensor, arrays: list[tf.TensorArray]) -> tuple:
+        rows = slice(number * SENTENCES, (number + 1) * SENTENCES)
+        found = translate(*(column[rows] for column in columns))
+        values = found["translation"], found["truncated"]
+        return number + 1, [array.write(number, value) for array, value in zip(arrays, values)]
+
+    _, arrays = tf.while_loop(lambda number, _: number < groups, group, [0, arrays], parallel_iterations=1)
+    texts, truncated = (array.concat() for array in arrays)
+    return texts, truncated
+
+
+def _codes(flags: dict[str, tf.Tensor]) -> tf.Tensor:
+    """The names of the flags (N,) bool that are set in each row, with commas between them: [N] string."""
+    names = [tf.where(flag, f"{name},", "") for name, flag in flags.items()]
+    return tf.strings.regex_replace(tf.strings.join(names), ",$", "")
