@@ -213,7 +213,7 @@ class DecodingConfig(TypedFields):
     max_source_length: int = 256
     """Tokens of a source sentence with EOS. Longer ones are split, or truncated without segmentation."""
     segmentation: bool = True
-    """Whether a text of several sentences or lines is translated sentence by sentence."""
+    """Split texts of several sentences or lines, and translate them sentence by sentence."""
     nbest: int | None = None
     """Translations that the signature `nbest` of an export returns; None: all beams."""
     no_repeat_ngram: int = 0

@@ -12,12 +12,12 @@ from tf_transformer.data._shapes import BatchShape
 class BucketPlanner:
     """Plans the batches of a part over a fixed set of shapes.
 
-    The pairs of a shape are shuffled and cut into batches, and the batches are shuffled. What does not fill a last
-    batch of its shape moves on to the next larger shape, unless empty rows are cheaper.
+    The pairs of a shape are shuffled and divided into batches, and the batches are shuffled. Pairs that do not fill the
+    last batch of their shape move to the next larger shape, unless empty rows are cheaper.
 
     Args:
         shapes: smallest first, the last holds every pair that any of them holds.
-        max_length: pairs with a longer side are left out.
+        max_length: pairs with a longer side are dropped.
     """
 
     packed = False
@@ -54,14 +54,14 @@ class BucketPlanner:
         return tf.cast(shuffled, tf.int64), tf.cumsum(counts)
 
     def _pass_on(self, shuffled: tf.Tensor, starts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The pairs by the shape that they end up in, and how many each shape has.
+        """Move pairs that do not fill a batch to larger shapes; return the pairs by shape, and the count per shape.
 
         Shapes are sorted so that a larger one, which holds what a smaller one passes on, always comes later.
         """
         places = np.array([shape.source + shape.target for shape in self.shapes], np.int64)
         rows = tf.constant([shape.rows for shape in self.shapes], tf.int64)
         larger = [index if other is None else other for index, other in enumerate(self._next)]
-        # The largest shape has no larger one: there it would cost more than anything.
+        # The largest shape has no larger one: the cost is prohibitive.
         extra = np.where(np.arange(len(places)) == larger, 2**40, places[larger] - places)
         kept = tf.TensorArray(tf.int64, len(places), element_shape=[None], infer_shape=False)
         counts = tf.TensorArray(tf.int64, len(places), element_shape=[])

@@ -1,4 +1,4 @@
-"""Gathering a batch: the rows of a plan made dense, in the graph.
+"""Gathering of batches: the rows of a plan as dense tensors, in the graph.
 
 `source` (R, S); `target` (R, T), the decoder's input, each sentence beginning with BOS; `labels` (R, T), each ending in
 EOS, where padding carries no loss. Packed batches also have `source_segments` and `target_segments` (from 1; 0 is
@@ -15,7 +15,7 @@ from tf_transformer.data._records import Pairs
 
 @dataclasses.dataclass(frozen=True)
 class SpecialIds:
-    """The ids that a batch needs besides those of its pairs."""
+    """Ids of padding and BOS."""
 
     source_pad: int = 0
     target_pad: int = 0
@@ -39,7 +39,7 @@ class Replicas:
 
     @classmethod
     def of(cls, context: tf.distribute.InputContext, accumulation_steps: int = 1) -> "Replicas":
-        """Those of an input pipeline of `strategy.distribute_datasets_from_function`."""
+        """The replicas of an input pipeline of `strategy.distribute_datasets_from_function`."""
         count = context.num_replicas_in_sync // context.num_input_pipelines
         return cls(context.num_replicas_in_sync, context.input_pipeline_id * count, count, accumulation_steps)
 
@@ -74,7 +74,7 @@ def gather_rows(
     Args:
         pairs, plan: of the part.
         batch: number of the batch in the plan.
-        share: number of the replica. All have equally many consecutive rows; empty rows at the end make that possible.
+        share: number of the replica. All have equally many consecutive rows; empty rows at the end fill them up.
         replicas: that share the batch.
         special: ids of padding and BOS.
         packed: whether rows hold several pairs.

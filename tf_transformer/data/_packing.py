@@ -12,12 +12,12 @@ from tf_transformer.data._shapes import BatchShape
 class PackPlanner:
     """Plans the batches of a part whose rows are packed with several pairs each.
 
-    How many rows hold which lengths is found from the histogram of lengths; the shuffled pairs of each length are then
-    dealt to those rows, and the rows are shuffled.
+    The histogram of lengths determines how many rows contain which lengths; the shuffled pairs of each length are then
+    distributed over those rows, and the rows are shuffled.
 
     Args:
         shape: of all batches.
-        max_length: pairs with a longer side are left out.
+        max_length: pairs with a longer side are dropped.
     """
 
     packed = True
@@ -48,7 +48,7 @@ class PackPlanner:
 
 
 class _Patterns(NamedTuple):
-    """How rows are filled: `repeats[i]` rows hold pairs of the cells `cells[splits[i]:splits[i + 1]]`; int64."""
+    """Contents of rows: `repeats[i]` rows contain pairs of the cells `cells[splits[i]:splits[i + 1]]`; int64."""
 
     cells: tf.Tensor
     splits: tf.Tensor
@@ -140,14 +140,14 @@ def _fill_row(source: tf.Tensor, target: tf.Tensor, left: tf.Tensor, shape: Batc
 
 
 def _compact(table: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-    """The table without cells that are used up, once they are many: what remains is searched faster."""
+    """Remove cells that are used up once they are many, so that the rest is searched faster."""
     alive = table[3] > 0
     mostly = 4 * tf.math.count_nonzero(alive, dtype=tf.int32) > 3 * tf.size(alive)
     return tf.cond(mostly, lambda: table, lambda: tuple(tf.boolean_mask(column, alive) for column in table))
 
 
 def _deal(patterns: _Patterns, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """A place for every pair, sorted by row: its row [n], and the pair's number in the order of cells [n]."""
+    """Assign a place to every pair, sorted by row: its row [n], and the pair's number in the order of cells [n]."""
     sizes = patterns.splits[1:] - patterns.splits[:-1]
     ends = tf.cumsum(sizes * patterns.repeats)
     places = tf.range(tf.reduce_sum(sizes * patterns.repeats))

@@ -1,4 +1,4 @@
-"""Pairs of ids in NumPy arrays, without TensorFlow: what the worker processes of `prepare` send back."""
+"""Pairs of ids in NumPy arrays, without TensorFlow, for the worker processes of `prepare`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class PairIds(NamedTuple):
         return cls(source, target, lengths.reshape(-1, 2))
 
     def split(self, counts: Sequence[int] | np.ndarray) -> list["PairIds"]:
-        """Consecutive pairs, so many in each."""
+        """Split into consecutive groups of `counts` pairs."""
         ends = np.cumsum(counts)
         tokens = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(self.lengths, 0, np.int64)])[ends]
         sides = [np.split(side, tokens[:-1, i]) for i, side in enumerate((self.source, self.target))]

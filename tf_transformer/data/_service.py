@@ -22,7 +22,7 @@ class DataServiceError(ValueError):
 
 
 def check_service(address: str, seconds: float = 10.0) -> None:
-    """Raises DataServiceError where nothing answers at the address of the dispatcher."""
+    """Raise DataServiceError if the dispatcher does not respond at its address."""
     parsed = urllib.parse.urlparse(address)
     if parsed.scheme != "grpc" or not parsed.hostname or not parsed.port:
         raise DataServiceError(f"Expected a tf.data service as grpc://HOST:PORT. Received: {address!r}.")
@@ -54,7 +54,7 @@ def from_service(dataset: tf.data.Dataset, address: str) -> tf.data.Dataset:
 
 
 def _wait_for_workers(address: str) -> int:
-    """How many workers the dispatcher expects; returns when all of them answer.
+    """Wait until all workers of the dispatcher respond; return their number.
 
     Of the numbers from 0 on, each worker has those at a distance of the number of workers.
     """
@@ -76,8 +76,8 @@ def _wait_for_workers(address: str) -> int:
             f"DispatcherConfig(worker_addresses=[...]). Received: {error.message.splitlines()[0]}"
         ) from None
     raise DataServiceError(
-        f"Expected {workers} workers of the tf.data service at {address}. Received: answers of {len(seen)} in "
-        f"{WORKER_SECONDS:.0f} s; start the others."
+        f"Expected {workers} workers of the tf.data service at {address}. Received: responses of {len(seen)} "
+        f"within {WORKER_SECONDS:.0f} s. Start the others."
     )
 
 

@@ -52,8 +52,8 @@ def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str)
     for name, variable in variables.items():
         if tuple(variable.shape) != tensors[name].shape:
             raise CheckpointError(
-                f"{source} is of another model: {name} has shape {tensors[name].shape}, not {tuple(variable.shape)}. "
-                "Use the configuration it was trained with."
+                f"{source} is of another model: {name} has shape {tensors[name].shape} instead of "
+                f"{tuple(variable.shape)}. Use the configuration it was trained with."
             )
     for name, variable in variables.items():
         variable.assign(tensors[name])

@@ -115,7 +115,7 @@ class LengthRatio:
     """Drops a pair of which one side is far longer than the other, in characters.
 
     Kept while `longer <= max_ratio * shorter + slack`; the slack lets short pairs such as "Yes." and "Jawohl, gern."
-    through, for which a ratio says nothing.
+    through, for which a ratio is meaningless.
     """
 
     max_ratio: float = 3.0
@@ -142,7 +142,7 @@ class Identical:
 
 @dataclass
 class CleaningReport:
-    """How many pairs were read and kept, and how many each step changed or dropped."""
+    """Numbers of pairs read and kept, and changed or dropped by each step."""
 
     read: int = 0
     kept: int = 0
@@ -171,7 +171,7 @@ class Cleaner:
     The order has reasons: changes come first so that a line of spaces counts as empty; bad UTF-8 comes before all
     that looks at characters; duplicates come last, so that only pairs that are kept are remembered. A pair is counted
     under the first step that drops it. A cleaner holds no state and can be pickled into worker processes; duplicates
-    are remembered by each call of `clean` for itself, so one call has to see the whole split.
+    are remembered by each call of `clean` for itself, so one call has to see all of a split.
 
     Example:
         report = CleaningReport()

@@ -1,4 +1,4 @@
-"""What `dataset.json` says: where a dataset came from, what it holds, and what made it."""
+"""Contents of `dataset.json`: the origin, contents and command of a dataset."""
 
 import datetime
 import hashlib
@@ -26,7 +26,7 @@ def describe(
     splits: Mapping[str, Mapping],
     command: str,
 ) -> dict:
-    """The whole of `dataset.json`."""
+    """The contents of `dataset.json`."""
     return {
         "format": FORMAT,
         "source_language": corpus.source_language,
@@ -49,7 +49,7 @@ def describe(
 
 
 def fingerprint(inputs: Mapping[str, object]) -> str:
-    """A short name of a dataset: its records carry it, so that those of another dataset are noticed."""
+    """Fingerprint of a dataset, stored in its records so that those of another dataset are detected."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -75,7 +75,7 @@ def length_facts(histogram: np.ndarray) -> dict[str, float]:
 
 
 def differences(info: Mapping, corpus: Corpus, inputs: Mapping[str, object]) -> list[str]:
-    """What differs between a prepared directory and what is to be prepared, each as `name: old → new`.
+    """Differences between a prepared directory and the new inputs, each as `name: old → new`.
 
     Args:
         info: `dataset.json` of the directory.
@@ -123,8 +123,8 @@ def _corpus_facts_of(corpus: Corpus) -> dict[str, object]:
 def _flat(values: Mapping, prefix: str = "") -> dict[str, object]:
     """Nested facts by dotted name; those of a file in one text."""
     if "sha256" in values:
-        told = {name: value for name, value in values.items() if name != "sha256"}
-        text = " ".join(f"{value:,} {name}" if isinstance(value, int) else str(value) for name, value in told.items())
+        shown = {name: value for name, value in values.items() if name != "sha256"}
+        text = " ".join(f"{value:,} {name}" if isinstance(value, int) else str(value) for name, value in shown.items())
         return {prefix: f"{text} (SHA-256 {_short(values['sha256'])})"}
     flat: dict[str, object] = {}
     for name, value in values.items():
