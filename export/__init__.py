@@ -1,4 +1,4 @@
-"""The way out: a trained model as a SavedModel (or in CTranslate2's format), checked, inspected and served.
+"""Export of a trained model as a SavedModel (or in CTranslate2's format), checked, inspected and served.
 
 Installed, this package is `tf_transformer.export`. In a bare checkout (`python -m export.client`) nothing
 has made that mapping, so the package that was found under its short name makes it for the whole checkout.

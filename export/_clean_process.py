@@ -11,12 +11,16 @@ import base64
 import json
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of the tokenizer
 
+if TYPE_CHECKING:
+    import numpy as np
 
-def encode(array) -> dict:
+
+def encode(array: "np.ndarray") -> dict:
     """An array as JSON: its type, its shape and its values, strings in base64."""
     flat = array.reshape(-1).tolist()
     if array.dtype.kind in "OSU":
@@ -24,7 +28,7 @@ def encode(array) -> dict:
     return {"dtype": array.dtype.name, "shape": array.shape, "values": flat}
 
 
-def answer(signatures, requests) -> list[dict]:
+def answer(signatures: dict, requests: list[tuple[str, dict]]) -> list[dict]:
     """The outputs of each request, as arrays by name."""
     answers = []
     for signature, inputs in requests:

@@ -12,6 +12,7 @@ plus 50, are part of the configuration.
 
 import os
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def _check(tensors: dict[str, np.ndarray], output: pathlib.Path, quantization: s
             )
 
 
-def _specification(model: ModelConfig, tensors: dict, tokenizers: TokenizerPair, decoding: DecodingConfig):
+def _specification(model: ModelConfig, tensors: dict, tokenizers: TokenizerPair, decoding: DecodingConfig) -> Any:
     """The validated specification with its vocabularies."""
     try:
         from tf_transformer.export._ctranslate2_spec import transformer_spec_of
@@ -121,8 +122,8 @@ def vocabulary(tokenizer: Tokenizer, size: int) -> list[str]:
     taken = {pieces[i] for i in special}
     names = []
     for i in range(size):
-        piece = pieces[i] if i < len(pieces) else None
-        if i not in special and (piece is None or piece in taken):
+        piece = pieces[i] if i < len(pieces) else f"<unused_{i}>"
+        if i not in special and piece in taken:
             piece = f"<unused_{i}>"
         taken.add(piece)
         names.append(piece)

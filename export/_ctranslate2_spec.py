@@ -1,5 +1,7 @@
 """Our weights in the places where CTranslate2 looks for them."""
 
+from typing import Any
+
 import numpy as np
 from ctranslate2.converters.utils import fuse_linear
 from ctranslate2.specs import common_spec, transformer_spec
@@ -41,12 +43,12 @@ def transformer_spec_of(config: ModelConfig, tensors: Tensors, num_positions: in
 class _Converter:
     """Fills the parts of a specification from the weights of one model."""
 
-    def __init__(self, config: ModelConfig, tensors: Tensors, num_positions: int):
+    def __init__(self, config: ModelConfig, tensors: Tensors, num_positions: int) -> None:
         self._config = config
         self._tensors = tensors
         self._num_positions = num_positions
 
-    def fill_encoder(self, spec) -> None:
+    def fill_encoder(self, spec: Any) -> None:
         spec.embeddings[0].weight = self._tensors["source_embedding/table"]
         spec.scale_embeddings = self._config.scale_embeddings
         spec.position_encodings.encodings = self._positions("source_positions/table")
@@ -56,7 +58,7 @@ class _Converter:
             self._fill_feed_forward(layer.ffn, f"{name}/feed_forward")
         self._fill_final_norm(spec, "encoder/final_norm")
 
-    def fill_decoder(self, spec) -> None:
+    def fill_decoder(self, spec: Any) -> None:
         target = {"all": "source_embedding/table"}.get(self._config.tied_embeddings, "target_embedding/table")
         output = "output_embedding/table" if self._config.tied_embeddings == "none" else target
         spec.embeddings.weight = self._tensors[target]
@@ -72,7 +74,7 @@ class _Converter:
             self._fill_feed_forward(layer.ffn, f"{name}/feed_forward")
         self._fill_final_norm(spec, "decoder/final_norm")
 
-    def _fill_attention(self, spec, name: str, own: bool) -> None:
+    def _fill_attention(self, spec: Any, name: str, own: bool) -> None:
         query, key, value = (self._projection(f"{name}/{part}") for part in ("query", "key", "value"))
         if own:
             fuse_linear(spec.linear[0], [query, key, value])
@@ -106,7 +108,7 @@ class _Converter:
         padding[axis + 1] = (0, width - depth)
         return np.pad(split, padding).reshape(*array.shape[:axis], heads * width, *array.shape[axis + 1 :])
 
-    def _fill_feed_forward(self, spec, name: str) -> None:
+    def _fill_feed_forward(self, spec: Any, name: str) -> None:
         for linear, part in ((spec.linear_0, "inner"), (spec.linear_1, "outer")):
             filled = self._linear(f"{name}/{part}")
             linear.weight, linear.bias = filled.weight, filled.bias
@@ -120,11 +122,11 @@ class _Converter:
             linear.bias = self._tensors[f"{name}/bias"]
         return linear
 
-    def _fill_final_norm(self, spec, name: str) -> None:
+    def _fill_final_norm(self, spec: Any, name: str) -> None:
         if self._config.norm == "pre":
             self._fill_norm(spec.layer_norm, name)
 
-    def _fill_norm(self, spec, name: str) -> None:
+    def _fill_norm(self, spec: Any, name: str) -> None:
         spec.gamma, spec.beta = self._tensors[f"{name}/gamma"], self._tensors[f"{name}/beta"]
 
     def _positions(self, name: str) -> np.ndarray:

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 import pathlib
+from typing import Any
 
 from tf_transformer.export._candidate import Candidate
 from tf_transformer.export._verify import Trial
@@ -222,7 +223,7 @@ def _read(file: pathlib.Path) -> dict:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def _tensors(signature) -> dict[str, dict[str, str]]:
+def _tensors(signature: Any) -> dict[str, dict[str, str]]:
     return {
         kind: {tensor.name: str(tensor).partition(": ")[2] for tensor in tensors}
         for kind, tensors in (("inputs", signature.inputs), ("outputs", signature.outputs))

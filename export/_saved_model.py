@@ -13,6 +13,7 @@ import dataclasses
 import logging
 import os
 import pathlib
+from typing import Any
 
 from tf_transformer.export import _publishing
 from tf_transformer.export._candidate import Candidate
@@ -37,7 +38,7 @@ def export_saved_model(
     output: str | os.PathLike,
     checkpoint: str | os.PathLike = "auto",
     weights: str = "float32",
-    **decoding,
+    **decoding: Any,
 ) -> Export:
     """Publish a checkpoint as the next version in `output`.
 

@@ -4,6 +4,7 @@ assets.extra/tf_serving_warmup_requests   replayed when the model loads, so that
 batching_params.pbtxt                     read with --enable_batching --enable_per_model_batching_parameters
 """
 
+import os
 import pathlib
 from collections.abc import Iterable, Iterator
 
@@ -71,7 +72,7 @@ def _log(model_name: str, signature: str, inputs: dict[str, list[bytes]]) -> pre
 MAX_WARMUP_REQUESTS = 1000
 
 
-def read_warmup_requests(directory) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+def read_warmup_requests(directory: str | os.PathLike) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """The requests as (signature name, arrays by input name); nothing when there is no such file.
 
     Raises:

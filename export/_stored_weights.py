@@ -1,12 +1,12 @@
 """Weights as a SavedModel stores them: float32 or half the bytes, and the effect of rounding.
 
 A smaller matrix is rounded when it is saved and widened once, when it is loaded. The graph computes with the same
-float32 variable as ever, so a request costs what it costs with full weights; only the files are smaller. Biases and
+float32 variable as before, so a request costs what it costs with full weights; only the files are smaller. Biases and
 the gains of normalisations, a thousandth of the bytes, stay as they are.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -29,27 +29,27 @@ class RoundedVariable(tf.saved_model.experimental.TrackableResource):
         name: the variable's name in the server, unlike that of any other.
     """
 
-    def __init__(self, variable: tf.Variable, dtype: tf.DType, name: str):
+    def __init__(self, variable: tf.Variable, dtype: tf.DType, name: str) -> None:
         super().__init__()
         self._resource_handle = variable.handle  # Private API: see tests/unit/test_private_apis.py.
         self._stored, self._shared_name = dtype, name
         self._dtype, self._shape = variable.dtype, variable.shape
 
-    def _create_resource(self):
+    def _create_resource(self) -> tf.Tensor:
         handle = tf.raw_ops.VarHandleOp(dtype=self._dtype, shape=self._shape, shared_name=self._shared_name)
         if tf.inside_function():
             # TensorFlow's loader in Python asks for the value before it restores it.
             tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(self._shape, self._dtype))
         return handle
 
-    def _destroy_resource(self):
+    def _destroy_resource(self) -> None:
         tf.raw_ops.DestroyResourceOp(resource=self.resource_handle, ignore_lookup_error=True)
 
-    def _serialize_to_tensors(self):
+    def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
         value = tf.raw_ops.ReadVariableOp(resource=self.resource_handle, dtype=self._dtype)
         return {"value": tf.cast(value, self._stored)}
 
-    def _restore_from_tensors(self, restored_tensors):
+    def _restore_from_tensors(self, restored_tensors: dict[str, tf.Tensor]) -> tf.Operation:
         value = tf.ensure_shape(tf.cast(restored_tensors["value"], self._dtype), self._shape)
         return tf.raw_ops.AssignVariableOp(resource=self.resource_handle, value=value)
 
@@ -108,7 +108,9 @@ class Rounding:
     per_token: float
 
 
-def compare_rounded(functions, sentences: list[bytes], assign_rounded: Callable[[], None]) -> Rounding:
+def compare_rounded(
+    functions: Mapping[str, Callable], sentences: list[bytes], assign_rounded: Callable[[], None]
+) -> Rounding:
     """Translates with full weights, assigns the rounded ones, and compares; they stay assigned.
 
     More than `LIMIT` is ExportRejected.

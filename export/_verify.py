@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -58,7 +60,7 @@ def require_sound(directory: pathlib.Path) -> Report:
 
 
 def trial_requests(
-    functions, sentences: list[list[bytes]], unusual: list[list[bytes]]
+    functions: Mapping[str, Callable], sentences: list[list[bytes]], unusual: list[list[bytes]]
 ) -> tuple[list[Request], list[Answer]]:
     """The requests of a parity check, and the expected answers.
 
@@ -85,7 +87,7 @@ def trial_requests(
     return translated + others, answers + answer(functions, others)
 
 
-def answer(functions, requests: list[Request]) -> list[Answer]:
+def answer(functions: Mapping[str, Callable], requests: list[Request]) -> list[Answer]:
     """The answers of functions in memory to requests, computed on the CPU as the clean process does."""
     answers = []
     for signature, inputs in requests:
@@ -176,13 +178,13 @@ def _compare(request: Request, expected: Answer, found: Answer) -> list[str]:
 
 
 def _same_rows(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Whether each row of two arrays of one shape is the same: [N] bool. NaN is never the same."""
+    """Compare two arrays of one shape row by row: [N] bool, True for equal rows. NaN is never the same."""
     close = one.dtype.kind == "f"
     same = np.isclose(one, other, rtol=_RELATIVE, atol=TOLERANCE) if close else one == other
     return same.reshape(len(same), -1).all(axis=1) if same.size else np.ones(len(same), bool)
 
 
-def _short(value) -> str:
+def _short(value: Any) -> str:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
         return repr(value if len(value) <= 100 else f"{value[:100]}… ({len(value)} characters)")

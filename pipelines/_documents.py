@@ -5,8 +5,12 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tf_transformer._files import atomic_write
+
+if TYPE_CHECKING:
+    from tf_transformer.decoding import ExportedModel, LoadedModel
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +26,7 @@ class DocumentFiles:
         output: the directory, made if it is not there.
     """
 
-    def __init__(self, paths: Sequence[str | os.PathLike], output: str | os.PathLike):
+    def __init__(self, paths: Sequence[str | os.PathLike], output: str | os.PathLike) -> None:
         self._paths, self._output = [pathlib.Path(path) for path in paths], pathlib.Path(output)
         if self._output.exists() and not self._output.is_dir():
             raise ValueError(
@@ -42,12 +46,14 @@ class DocumentFiles:
         if (self._output / path.name).exists() and path.samefile(self._output / path.name):
             raise ValueError(f"{path} would be replaced by its translation; give another --output.")
 
-    def translate(self, model, done: Callable[[int], None] | None = None) -> Iterator[pathlib.Path]:
+    def translate(
+        self, model: "LoadedModel | ExportedModel", done: Callable[[int], None] | None = None
+    ) -> Iterator[pathlib.Path]:
         """Translates the files one by one, and gives the path of each as soon as it is written.
 
         Args:
             model: a `LoadedModel` or an `ExportedModel`.
-            done: told the number of texts after each batch.
+            done: called with the number of texts after each batch.
         """
         self._output.mkdir(parents=True, exist_ok=True)
         for path in self._paths:
@@ -60,7 +66,9 @@ class DocumentFiles:
             yield target
 
 
-def _translate_text(model, content: str, path: pathlib.Path, done: Callable[[int], None] | None) -> str:
+def _translate_text(
+    model: "LoadedModel | ExportedModel", content: str, path: pathlib.Path, done: Callable[[int], None] | None
+) -> str:
     # Paragraphs are independent of each other, and translated side by side. A byte-order mark is no part of one.
     mark, body = content[: content.startswith("\ufeff")], content.removeprefix("\ufeff")
     parts = re.split(r"((?:\r?\n){2,})", body)
@@ -68,20 +76,24 @@ def _translate_text(model, content: str, path: pathlib.Path, done: Callable[[int
     return mark + "".join(parts)
 
 
-def _translate_subtitles(model, content: str, path: pathlib.Path, done: Callable[[int], None] | None) -> str:
+def _translate_subtitles(
+    model: "LoadedModel | ExportedModel", content: str, path: pathlib.Path, done: Callable[[int], None] | None
+) -> str:
     from tf_transformer.text import Subtitles
 
     subtitles = Subtitles(content)
     return subtitles.replaced(_translations(model, subtitles.texts, path, done))
 
 
-def _translations(model, texts: list[str], path: pathlib.Path, done: Callable[[int], None] | None) -> list[str]:
+def _translations(
+    model: "LoadedModel | ExportedModel", texts: list[str], path: pathlib.Path, done: Callable[[int], None] | None
+) -> list[str]:
     from tf_transformer.decoding import in_batches, parallel_batches
 
     rows = [text.encode() for text in texts]
     found = in_batches(model.translate_document, rows, threads=parallel_batches(), done=done)
     sentences = sum(document.sentences for document in found)
     codes = [code for document in found for code in document.warnings]
-    told = "".join(f"; {codes.count(code)} texts with the warning {code!r}" for code in sorted(set(codes)))
-    logger.info(f"{path}: {sentences:,} sentences{told}")
+    warned = "".join(f"; {codes.count(code)} texts with the warning {code!r}" for code in sorted(set(codes)))
+    logger.info(f"{path}: {sentences:,} sentences{warned}")
     return [document.text for document in found]

@@ -1,6 +1,11 @@
 """Flags of the commands that use a trained model: the model and its search."""
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tf_transformer.config import DecodingConfig
+    from tf_transformer.decoding import ExportedModel, LoadedModel
 
 # Flags that are fields of DecodingConfig: an export has its search inside, so they cannot be given with one.
 _DECODING = {
@@ -73,7 +78,7 @@ def decoding_settings(args: argparse.Namespace) -> list[str]:
     return settings
 
 
-def load_text_model(args: argparse.Namespace):
+def load_text_model(args: argparse.Namespace) -> "LoadedModel | ExportedModel":
     """The model that the flags name: a `LoadedModel`, or an `ExportedModel` for --saved-model.
 
     From then on, this process computes each operation on one thread, and several batches at a time.
@@ -95,14 +100,14 @@ def load_text_model(args: argparse.Namespace):
     return ExportedModel(args.saved_model)
 
 
-def decoding_config(args: argparse.Namespace):
+def decoding_config(args: argparse.Namespace) -> "DecodingConfig":
     """The search of the work directory with the flags' settings."""
     from tf_transformer.workdir import Workdir
 
     return Workdir(args.workdir).config.override(decoding_settings(args)).decoding
 
 
-def _load_workdir(args: argparse.Namespace):
+def _load_workdir(args: argparse.Namespace) -> "LoadedModel":
     if args.workdir is None:
         raise ValueError(
             "Expected a model. Received: none. Give --workdir DIR, the work directory that `train` wrote, or "

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     output = pathlib.Path(args.output or pathlib.Path(args.workdir) / "attention")
     if args.text is None and not args.summary and not args.positions:
         raise ValueError("Expected a sentence (in quotes), --summary or --positions. Received: none of them.")
-    result = {"files": []}
+    result: dict = {"files": []}
     if args.text is not None:
         _maps(args, output, result)
     if args.positions:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _maps(args, output: pathlib.Path, result: dict) -> None:
+def _maps(args: argparse.Namespace, output: pathlib.Path, result: dict) -> None:
     from tf_transformer.analysis.attention import maps_of_workdir, write_maps
 
     maps = maps_of_workdir(args.workdir, args.text, args.target, args.checkpoint)
@@ -63,7 +63,7 @@ def _maps(args, output: pathlib.Path, result: dict) -> None:
     result["files"] += write_maps(maps, output, args.layers, args.heads)
 
 
-def _positions(args, output: pathlib.Path, result: dict) -> None:
+def _positions(args: argparse.Namespace, output: pathlib.Path, result: dict) -> None:
     from tf_transformer.analysis.attention import positions_figure, positions_of_model, write_figure
     from tf_transformer.workdir import Workdir
 
@@ -73,7 +73,7 @@ def _positions(args, output: pathlib.Path, result: dict) -> None:
     result["files"] += write_figure(positions_figure(vectors, title), output / "positions")
 
 
-def _summary(args, output: pathlib.Path, result: dict) -> None:
+def _summary(args: argparse.Namespace, output: pathlib.Path, result: dict) -> None:
     from tf_transformer.analysis.attention import summarise_heads, summary_rows, summary_text, write_summary
     from tf_transformer.workdir import Workdir
 
@@ -84,7 +84,7 @@ def _summary(args, output: pathlib.Path, result: dict) -> None:
     result["files"] += write_summary(heads, output)
 
 
-def _pairs(args) -> list[tuple[str, str]]:
+def _pairs(args: argparse.Namespace) -> list[tuple[str, str]]:
     """The sentence pairs of --summary."""
     if (args.source is None) != (args.reference is None):
         raise ValueError(
@@ -94,7 +94,7 @@ def _pairs(args) -> list[tuple[str, str]]:
     return list(itertools.islice(zip(*sides), args.max_pairs))
 
 
-def _print(args, result: dict) -> None:
+def _print(args: argparse.Namespace, result: dict) -> None:
     table = result.pop("table", None)
     result["files"] = [str(path) for path in result["files"]]
     if args.json:
@@ -112,9 +112,9 @@ def _numbers(text: str) -> list[int]:
         ranges = [tuple(map(int, part.split("-"))) for part in text.split(",")]
         numbers = [number - 1 for ends in ranges for number in range(ends[0], ends[-1] + 1)]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected numbers such as 1,3 or 2-4, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected numbers such as 1,3 or 2-4. Received: {text!r}") from None
     if not numbers or min(numbers) < 0:
-        raise argparse.ArgumentTypeError(f"expected numbers from 1 on, such as 1,3 or 2-4, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected numbers from 1 on, such as 1,3 or 2-4. Received: {text!r}")
     return numbers
 
 

@@ -13,6 +13,7 @@ import re
 import shlex
 import sys
 import textwrap
+from collections.abc import Iterable
 
 from tf_transformer._startup_messages import suppress_startup_messages
 from tf_transformer._version import __version__
@@ -123,7 +124,7 @@ def _reject_unknown_flags(parser: argparse.ArgumentParser, words: list[str]) -> 
             parser.error(f"There is no flag {flag}.{_closest(flag, known)}")
 
 
-def _closest(word: str, known) -> str:
+def _closest(word: str, known: Iterable[str]) -> str:
     found = difflib.get_close_matches(word, known, n=1)
     return f" Did you mean {found[0]}?" if found else ""
 

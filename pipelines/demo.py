@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
     sources, references = _unseen_sentences(data)
     _announce(total - 1, total, "Translate over HTTP", _words(["serve", base]))
     _ask_over_http(base, sources[0])
-    command = f"echo {shlex.quote(sources[0])} | {_words(['translate', '--workdir', workdir])}"
-    _announce(total, total, "Translate unseen sentences", command)
+    shown = f"echo {shlex.quote(sources[0])} | {_words(['translate', '--workdir', workdir])}"
+    _announce(total, total, "Translate unseen sentences", shown)
     _translate(workdir, sources, references)
     print(_farewell(folder, data, workdir, base, time.monotonic() - started), file=sys.stderr)
     return 0
@@ -77,7 +77,7 @@ def _announce(number: int, total: int, title: str, command: str) -> None:
 
 
 def _is_exported(workdir: pathlib.Path, base: pathlib.Path) -> bool:
-    """Whether the newest version of the export has the weights that an export would write now."""
+    """Return whether the newest version of the export has the weights that an export would write now."""
     from tf_transformer.workdir import Workdir
     from tf_transformer.workdir.checkpoints import read_info
 
@@ -117,7 +117,9 @@ def _translate(workdir: pathlib.Path, sources: list[str], references: list[str])
         print(f"{source}\n    {translation}    ({verdict})")
 
 
-def _farewell(folder, data, workdir, base, seconds: float) -> str:
+def _farewell(
+    folder: pathlib.Path, data: pathlib.Path, workdir: pathlib.Path, base: pathlib.Path, seconds: float
+) -> str:
     return f"""
 Done in {seconds / 60:.1f} minutes. Everything is in {folder}:
     {data}    records, vocabulary, plain-text validation and test

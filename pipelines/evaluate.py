@@ -13,6 +13,7 @@ import argparse
 import json
 import logging
 import pathlib
+from typing import TYPE_CHECKING
 
 from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._model_arguments import (
@@ -22,6 +23,10 @@ from tf_transformer.pipelines._model_arguments import (
     load_text_model,
 )
 from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split
+
+if TYPE_CHECKING:
+    from tf_transformer.decoding import ExportedModel, LoadedModel
+    from tf_transformer.evaluation import Evaluation
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +113,9 @@ def _test_set(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     return lines_of_files(args.source, args.reference) if args.source else lines_of_split(args)
 
 
-def _evaluate(args: argparse.Namespace, model, sources: list[str], references: list[str]):
+def _evaluate(
+    args: argparse.Namespace, model: "LoadedModel | ExportedModel", sources: list[str], references: list[str]
+) -> "Evaluation":
     from tf_transformer._progress import Progress
     from tf_transformer.evaluation import evaluate
 
@@ -141,7 +148,7 @@ def _resolve_checkpoint(args: argparse.Namespace) -> dict | None:
     return {"name": path.name, "step": info["step"], "files": info["files"]}
 
 
-def _identity(args: argparse.Namespace, model, checkpoint: dict | None) -> dict:
+def _identity(args: argparse.Namespace, model: "LoadedModel | ExportedModel", checkpoint: dict | None) -> dict:
     """The description of an evaluation: model, test set and versions of packages."""
     from tf_transformer.workdir import package_versions
 

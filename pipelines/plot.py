@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _names(workdirs: list[str]) -> list[str]:
-    """The last part of each path, or as much of it as tells the runs apart."""
+    """The last part of each path, or as much of it as distinguishes the runs."""
     paths = [pathlib.Path(path).resolve() for path in workdirs]
     for length in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-length:]) for path in paths]

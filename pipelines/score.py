@@ -12,11 +12,14 @@ import itertools
 import json
 import logging
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._model_arguments import add_model_arguments, load_text_model
 from tf_transformer.pipelines._text_io import open_file, open_input, open_output, quiet_broken_pipe
+
+if TYPE_CHECKING:
+    from tf_transformer.decoding import ExportedModel, LoadedModel
 
 logger = logging.getLogger(__name__)
 
@@ -67,13 +70,13 @@ class _Totals:
         self.log_prob += sum(pair.log_prob for pair in found)
         self.tokens += sum(pair.tokens for pair in found)
         more = count_truncated(found)
-        self.truncated = None if more is None else self.truncated + more
+        self.truncated = None if more is None or self.truncated is None else self.truncated + more
         truncated = [number for number, pair in enumerate(found, start=self.pairs + 1) if pair.truncated]
         self.first_truncated = [*self.first_truncated, *truncated][:5]
         self.pairs += len(found)
 
 
-def _score(args: argparse.Namespace, model, output: BinaryIO) -> _Totals:
+def _score(args: argparse.Namespace, model: "LoadedModel | ExportedModel", output: BinaryIO) -> _Totals:
     """Write the scores, and return their sums."""
     from tf_transformer._progress import Progress
     from tf_transformer.decoding import CHUNK_BYTES, CHUNK_LINES
@@ -94,7 +97,7 @@ def _score(args: argparse.Namespace, model, output: BinaryIO) -> _Totals:
     return totals
 
 
-def _score_chunk(model, chunk: list[bytes], done: Callable[[int], None]) -> list:
+def _score_chunk(model: "LoadedModel | ExportedModel", chunk: list[bytes], done: Callable[[int], None]) -> list:
     from tf_transformer.decoding import in_batches, parallel_batches
 
     sides = [line.partition(b"\t") for line in chunk]
@@ -143,7 +146,7 @@ def _summary(totals: _Totals) -> str:
 
 def _truncation(totals: _Totals) -> str:
     first = ", ".join(map(str, totals.first_truncated))
-    more = " …" if totals.truncated > len(totals.first_truncated) else ""
+    more = " …" if (totals.truncated or 0) > len(totals.first_truncated) else ""
     return (
         f"{totals.truncated:,} of {totals.pairs:,} pairs were too long and were truncated (pair {first}{more}): their "
         "scores are of what remained. Split them, or raise decoding.max_source_length in WORKDIR/config.json."

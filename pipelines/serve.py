@@ -6,8 +6,12 @@ Serves the newest version in each MODEL_BASE, replaces it by a newer one while r
 """
 
 import argparse
+from typing import TYPE_CHECKING
 
 from tf_transformer.pipelines import cli
+
+if TYPE_CHECKING:
+    from tf_transformer.export.serving import ServerOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,15 +111,19 @@ def _sources(args: argparse.Namespace) -> list:
     from tf_transformer.export.serving import read_model_config, sources_of_directories
 
     if bool(args.model_base) == bool(args.model_config_file):
-        raise ValueError("expected MODEL_BASE or --model-config-file, one of them")
+        given = "both" if args.model_base else "neither"
+        raise ValueError(f"expected MODEL_BASE or --model-config-file. Received: {given}. Give one of them")
     if args.model_config_file:
         if args.name:
-            raise ValueError("--name is for one MODEL_BASE: a model config file has the names of its models")
+            raise ValueError(
+                f"expected --name with one MODEL_BASE. Received: --name {args.name} with --model-config-file. Name the "
+                "models in that file"
+            )
         return read_model_config(args.model_config_file)
     return sources_of_directories(args.model_base, args.name)
 
 
-def _options(args: argparse.Namespace):
+def _options(args: argparse.Namespace) -> "ServerOptions":
     from tf_transformer.export.serving import BatchingOptions, ServerOptions
 
     batching = BatchingOptions(

@@ -8,9 +8,13 @@ import argparse
 import pathlib
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from tf_transformer.pipelines import cli
 from tf_transformer.training import LOST_WORKER
+
+if TYPE_CHECKING:
+    from tf_transformer.config import Config
 
 STOPPED = 75
 
@@ -75,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     return cli.INTERRUPTED if result.signal == signal.SIGINT else STOPPED
 
 
-def _config(args: argparse.Namespace):
+def _config(args: argparse.Namespace) -> "Config":
     from tf_transformer.presets import get_preset
     from tf_transformer.training import config_of
     from tf_transformer.workdir import CONFIG, Workdir

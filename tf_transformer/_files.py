@@ -42,7 +42,7 @@ def atomic_write(path: str | os.PathLike, *, exclusive: bool = False) -> Iterato
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-                # Renamed before it is closed, which gives up the lock: until then nobody takes it for a leftover.
+                # Renamed before it is closed, which gives up the lock: until then no process takes it for a leftover.
                 os.replace(hidden, path)
             sync(path.parent)
         finally:
@@ -176,7 +176,7 @@ def _open_locked(directory: pathlib.Path) -> int | None:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Whether the lock could be taken; None where the file system has no locks."""
+    """Return whether the lock could be taken; None where the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -204,7 +204,7 @@ def _remove_leftovers_of(path: pathlib.Path, exclusive: bool) -> None:
 
 
 def _remove_if_abandoned(entry: pathlib.Path) -> bool:
-    """Whether a hidden entry has no living writer: it is then gone."""
+    """Remove a hidden entry whose writer is no longer alive; return whether it was removed."""
     try:
         descriptor = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:

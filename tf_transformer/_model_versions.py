@@ -8,7 +8,7 @@ _LARGEST = 2**63 - 1  # TensorFlow Serving reads version numbers as int64.
 
 
 def is_saved_model(directory: str | os.PathLike) -> bool:
-    """Whether a directory holds a SavedModel; False for one that cannot be read, such as a loop of symbolic links."""
+    """Return whether a directory holds a SavedModel; False for one that cannot be read, such as a loop of links."""
     return os.path.isfile(os.path.join(directory, GRAPH))
 
 

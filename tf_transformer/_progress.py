@@ -24,7 +24,7 @@ class Progress:
         done: how many are done.
     """
 
-    def __init__(self, what: str, total: int | None, unit: str = "pairs", initial: int = 0):
+    def __init__(self, what: str, total: int | None, unit: str = "pairs", initial: int = 0) -> None:
         self._what, self._total, self._unit = what, total, unit
         self._initial = self.done = initial
         self._started = self._last_line = time.monotonic()
@@ -73,7 +73,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(self, kind, *_) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
         if self._bar is None and kind is None:
             self._total = None

@@ -66,7 +66,7 @@ class _AfterKeras(importlib.abc.MetaPathFinder):
 class _Loader(importlib.abc.Loader):
     """Keras' own loader, followed by the registration. Everything else is passed on to Keras' loader."""
 
-    def __init__(self, loader: importlib.abc.Loader, finder: _AfterKeras):
+    def __init__(self, loader: importlib.abc.Loader, finder: _AfterKeras) -> None:
         self._loader = loader
         self._finder = finder
 

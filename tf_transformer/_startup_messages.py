@@ -2,18 +2,20 @@
 
 TensorFlow writes them to file descriptor 2 while it is imported, before its own log level counts. A filter process
 reads what is written there during the import, drops these messages and passes on everything else. It is a process
-and not a thread, so that the last words of an import that aborts are passed on, too.
+and not a thread, so that the last messages of an import that aborts are passed on, too.
 """
 
 import contextlib
 import glob
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+import types
+from collections.abc import Iterator, Sequence
 
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
@@ -41,7 +43,7 @@ def suppress_startup_messages() -> None:
 
 
 def is_startup_message(line: bytes) -> bool:
-    """Whether a line is one of TensorFlow's start-up messages; a failing GPU driver is none where there is a GPU."""
+    """Return whether a line is a start-up message of TensorFlow; a failing GPU driver is none where there is a GPU."""
     return bool(_MESSAGES.match(line)) or (bool(_NO_GPU.match(line)) and not _has_gpu())
 
 
@@ -52,7 +54,9 @@ def _has_gpu() -> bool:
 class _FilteredImport(importlib.abc.MetaPathFinder):
     """Finder that wraps the loader of `tensorflow` once."""
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -65,14 +69,16 @@ class _FilteredImport(importlib.abc.MetaPathFinder):
 class _FilteredLoader(importlib.abc.Loader):
     """Loader that executes a module with filtered messages, and has TensorFlow look for GPUs meanwhile."""
 
-    def __init__(self, loader: importlib.abc.Loader):
+    def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
 
-    def create_module(self, spec):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         return self._loader.create_module(spec)
 
-    def exec_module(self, module) -> None:
-        module.__loader__ = module.__spec__.loader = self._loader
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         with filtered_stderr():
             self._loader.exec_module(module)
             module.config.list_physical_devices("GPU")

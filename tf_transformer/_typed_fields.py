@@ -35,7 +35,8 @@ class TypedFields:
 
     def require(self, field: str, holds: bool, expected: str) -> None:
         if not holds:
-            raise ConfigError(f"{self._where(field)} must be {expected}, not {reprlib.repr(getattr(self, field))}.")
+            value = reprlib.repr(getattr(self, field))
+            raise ConfigError(f"{self._where(field)} must be {expected}. Received: {value}.")
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(cast(Any, self))
@@ -90,7 +91,7 @@ def _checked(where: str, annotation: Any, value: Any) -> Any:
                 return float(value)
         elif isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
             return value
-    raise ConfigError(f"{where} must be {_spelled(annotation)}, not {reprlib.repr(value)}.")
+    raise ConfigError(f"{where} must be {_spelled(annotation)}. Received: {reprlib.repr(value)}.")
 
 
 def _is_finite(value: int | float) -> bool:
@@ -113,7 +114,7 @@ def _parsed(where: str, annotation: Any, text: str) -> Any:
                 continue
         if kind is str or text in typing.get_args(kind):
             return text
-    raise ConfigError(f"{where} must be {_spelled(annotation)}, not {reprlib.repr(text)}.")
+    raise ConfigError(f"{where} must be {_spelled(annotation)}. Received: {reprlib.repr(text)}.")
 
 
 def _spelled(annotation: Any) -> str:

@@ -8,10 +8,12 @@ variable. Together they notice every flipped bit that changes what is read.
 import dataclasses
 import json
 import pathlib
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import fingerprint_pb2, saved_model_pb2
+from tensorflow.core.protobuf import fingerprint_pb2, meta_graph_pb2, saved_model_pb2
 from tensorflow.python.saved_model.pywrap_saved_model import fingerprinting  # Private API: see test_private_apis.py
 
 from tf_transformer._files import sha256_of_file
@@ -32,7 +34,7 @@ class Variables:
     problems: tuple[Problem, ...] = ()
 
 
-def read_graph(directory: pathlib.Path):
+def read_graph(directory: pathlib.Path) -> saved_model_pb2.SavedModel | Problem:
     """The SavedModel message of a directory, or the Problem that kept it from being read."""
     message = saved_model_pb2.SavedModel()
     try:
@@ -96,7 +98,7 @@ def damage_problems(directory: pathlib.Path) -> list[Problem]:
     return fingerprint_problems(directory) if problems is None else problems
 
 
-def asset_problems(directory: pathlib.Path, meta_graph) -> list[Problem]:
+def asset_problems(directory: pathlib.Path, meta_graph: meta_graph_pb2.MetaGraphDef) -> list[Problem]:
     """A problem for each asset file that the graph names and the directory lacks."""
     missing = [
         each.filename for each in meta_graph.asset_file_def if not (directory / "assets" / each.filename).is_file()
@@ -122,7 +124,7 @@ def read_variables(directory: pathlib.Path, expected: bool) -> Variables:
     return _read_each(reader, names)
 
 
-def _read_each(reader, names) -> Variables:
+def _read_each(reader: Any, names: Iterable[str]) -> Variables:
     count = parameters = 0
     problems = []
     for name in names:
@@ -147,5 +149,5 @@ def bytes_under(path: pathlib.Path) -> int:
     return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
 
 
-def _first_line(error) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]

@@ -1,33 +1,36 @@
 """The graph of a SavedModel: which nodes answer requests, and what a server could not run.
 
 Everything here reads protocol buffers. No op has to be registered, so a SavedModel with ops that this machine
-has never heard of is walked like any other.
+does not know is walked like any other.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tf_transformer.export.inspection._report import Problem, Tensor
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from tf_transformer.export.inspection._report import Problem, Signature, Tensor
 
 MAIN_GRAPH = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """One node and where it stands: `function` is the function's name, or `MAIN_GRAPH`."""
+    """One node and its place: `function` is the function's name, or `MAIN_GRAPH`."""
 
     function: str
-    node: object
+    node: node_def_pb2.NodeDef
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.node.name} in {self.function or 'the main graph'}"
 
 
-def serving_places(meta_graph) -> Iterator[Place]:
+def serving_places(meta_graph: meta_graph_pb2.MetaGraphDef) -> Iterator[Place]:
     """Every node of a MetaGraphDef except those that only restore or save variables.
 
     Restoring reads files by its nature (RestoreV2, MergeV2Checkpoints): the server does that once, when it
-    loads, so these nodes say nothing about requests.
+    loads, so these nodes are no part of a request.
     """
     skipped_nodes = _loader_nodes(meta_graph)
     for node in meta_graph.graph_def.node:
@@ -40,18 +43,19 @@ def serving_places(meta_graph) -> Iterator[Place]:
                 yield Place(function.signature.name, node)
 
 
-def loader_functions(meta_graph) -> set[str]:
+def loader_functions(meta_graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
     """Names of the functions that nothing but restoring and saving calls."""
     bodies = _bodies(meta_graph)
     loader_nodes = _loader_nodes(meta_graph)
-    loading, serving = set(), set()
+    loading: set[str] = set()
+    serving: set[str] = set()
     for node in meta_graph.graph_def.node:
         called = loading if node.name in loader_nodes else serving
         called |= _called(node, bodies)
     return _closure(loading, bodies) - _closure(serving, bodies)
 
 
-def signature_functions(meta_graph, signature) -> set[str]:
+def signature_functions(meta_graph: meta_graph_pb2.MetaGraphDef, signature: meta_graph_pb2.SignatureDef) -> set[str]:
     """Names of the functions that a SignatureDef's outputs are computed with."""
     bodies = _bodies(meta_graph)
     nodes = _ancestors(meta_graph, [info.name for info in signature.outputs.values()])
@@ -62,7 +66,7 @@ def signature_functions(meta_graph, signature) -> set[str]:
     return _closure(called, bodies)
 
 
-def _loader_nodes(meta_graph) -> set[str]:
+def _loader_nodes(meta_graph: meta_graph_pb2.MetaGraphDef) -> set[str]:
     """Names of main-graph nodes that saving and restoring need and no signature does."""
     saver = meta_graph.saver_def
     loading = _ancestors(meta_graph, [saver.save_tensor_name, saver.restore_op_name])
@@ -70,7 +74,7 @@ def _loader_nodes(meta_graph) -> set[str]:
     return loading - _ancestors(meta_graph, outputs)
 
 
-def _ancestors(meta_graph, tensor_names) -> set[str]:
+def _ancestors(meta_graph: meta_graph_pb2.MetaGraphDef, tensor_names: Iterable[str]) -> set[str]:
     inputs = {node.name: node.input for node in meta_graph.graph_def.node}
     found, waiting = set(), [_node_of(name) for name in tensor_names]
     while waiting:
@@ -85,12 +89,12 @@ def _node_of(tensor_name: str) -> str:
     return tensor_name.removeprefix("^").split(":")[0]
 
 
-def _bodies(meta_graph) -> dict[str, list]:
+def _bodies(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, list]:
     return {function.signature.name: function.node_def for function in meta_graph.graph_def.library.function}
 
 
-def _called(node, bodies) -> set[str]:
-    """Names of the functions a node calls: by its op, or through an attribute (a loop's body, say)."""
+def _called(node: node_def_pb2.NodeDef, bodies: Mapping[str, Sequence[node_def_pb2.NodeDef]]) -> set[str]:
+    """Names of the functions a node calls: by its op, or through an attribute (such as a loop's body)."""
     names = {node.op}
     for value in node.attr.values():
         names.add(value.func.name)
@@ -98,7 +102,7 @@ def _called(node, bodies) -> set[str]:
     return names & bodies.keys()
 
 
-def _closure(names: set[str], bodies) -> set[str]:
+def _closure(names: set[str], bodies: Mapping[str, Sequence[node_def_pb2.NodeDef]]) -> set[str]:
     found, waiting = set(), list(names)
     while waiting:
         name = waiting.pop()
@@ -122,7 +126,7 @@ FILE_OPS = {
 }
 
 
-def signature_problems(signatures) -> list[Problem]:
+def signature_problems(signatures: Sequence[Signature]) -> list[Problem]:
     """Problems of the signatures: none there, or tensors that cannot be batched along dimension 0."""
     if not signatures:
         return [Problem("signature", "there is no signature: export with signatures={'serving_default': …}")]
@@ -154,9 +158,9 @@ def _batching_problem(signature: str, kind: str, tensor: Tensor) -> Problem:
     return Problem("batching", text)
 
 
-def op_problems(places) -> list[Problem]:
-    """One problem for each op that calls Python or touches files, with the first place it stands in."""
-    problems = {}
+def op_problems(places: Iterable[Place]) -> list[Problem]:
+    """One problem for each op that calls Python or touches files, with the first place where it occurs."""
+    problems: dict[str, Problem] = {}
     for place in places:
         if place.node.op in PYTHON_OPS:
             text = f"op {place.node.op} ({place}) calls Python, which no server has: use TensorFlow ops"
@@ -167,7 +171,7 @@ def op_problems(places) -> list[Problem]:
     return [problems[op] for op in sorted(problems)]
 
 
-def jit_problems(meta_graph, places) -> list[Problem]:
+def jit_problems(meta_graph: meta_graph_pb2.MetaGraphDef, places: Iterable[Place]) -> list[Problem]:
     """Problems of functions and ops that only run when the server's XLA is on."""
     marked = {each.signature.name for each in meta_graph.graph_def.library.function if each.attr["_XlaMustCompile"].b}
     marked |= {str(place) for place in places if place.node.attr["_XlaMustCompile"].b}

@@ -6,14 +6,18 @@ registered on this machine.
 
 import collections
 import dataclasses
+import os
 import pathlib
+from collections.abc import Iterable, Mapping
 
 from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.framework import op_def_registry  # Private API: see tests/unit/test_private_apis.py
 
 from tf_transformer._model_versions import list_versions
 from tf_transformer.export.inspection._files import (
     GRAPH,
+    Variables,
     asset_problems,
     bytes_under,
     damage_problems,
@@ -21,6 +25,7 @@ from tf_transformer.export.inspection._files import (
     read_variables,
 )
 from tf_transformer.export.inspection._graph import (
+    Place,
     jit_problems,
     op_problems,
     serving_places,
@@ -44,7 +49,7 @@ class NotASavedModel(ValueError):
     """Raised for a path that holds no `saved_model.pb`."""
 
 
-def inspect_saved_model(path) -> Report:
+def inspect_saved_model(path: str | os.PathLike) -> Report:
     """Read the SavedModel in directory `path` and report on it.
 
     Raises:
@@ -65,11 +70,11 @@ def inspect_saved_model(path) -> Report:
     return report
 
 
-def _report(directory, meta_graph) -> Report:
+def _report(directory: pathlib.Path, meta_graph: meta_graph_pb2.MetaGraphDef) -> Report:
     places = list(serving_places(meta_graph))
-    ops = collections.Counter(place.node.op for place in places)
+    counts = collections.Counter(place.node.op for place in places)
     functions = {function.signature.name for function in meta_graph.graph_def.library.function}
-    ops = {op: count for op, count in sorted(ops.items()) if op not in functions}
+    ops = {op: count for op, count in sorted(counts.items()) if op not in functions}
     variables = read_variables(directory, expected="VarHandleOp" in ops or "VariableV2" in ops)
     needs = _needs(meta_graph, places, ops)
     servers, server_problems = _servers(meta_graph, ops, needs)
@@ -96,7 +101,7 @@ def _report(directory, meta_graph) -> Report:
     )
 
 
-def _needs(meta_graph, places, ops) -> dict[str, str]:
+def _needs(meta_graph: meta_graph_pb2.MetaGraphDef, places: Iterable[Place], ops: Iterable[str]) -> dict[str, str]:
     """Ops, and attributes of ops, that came after the oldest known release: name to first release."""
     oldest = RELEASES[0]
     needs = {op: FIRST_RELEASE.get(op, oldest) for op in ops}
@@ -106,7 +111,9 @@ def _needs(meta_graph, places, ops) -> dict[str, str]:
     return {name: first for name, first in needs.items() if first != oldest}
 
 
-def _servers(meta_graph, ops, needs) -> tuple[list[str], list[Problem]]:
+def _servers(
+    meta_graph: meta_graph_pb2.MetaGraphDef, ops: Iterable[str], needs: Mapping[str, str]
+) -> tuple[list[str], list[Problem]]:
     """The known releases that load the graph, and why there are none."""
     unknown = sorted(op for op in ops if op not in FIRST_RELEASE and op_def_registry.get(op) is None)
     if unknown:
@@ -124,7 +131,7 @@ def _servers(meta_graph, ops, needs) -> tuple[list[str], list[Problem]]:
     return [], [Problem("server", f"no release up to {RELEASES[-1]} loads it: {reason}")]
 
 
-def _signature(meta_graph, name) -> Signature:
+def _signature(meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> Signature:
     definition = meta_graph.signature_def[name]
     return Signature(
         name=name,
@@ -134,13 +141,15 @@ def _signature(meta_graph, name) -> Signature:
     )
 
 
-def _tensor(name, info) -> Tensor:
+def _tensor(name: str, info: meta_graph_pb2.TensorInfo) -> Tensor:
     shape = None if info.tensor_shape.unknown_rank else tuple(dim.size for dim in info.tensor_shape.dim)
     dtype = types_pb2.DataType.Name(info.dtype).removeprefix("DT_").lower()
     return Tensor(name, dtype, shape)
 
 
-def _sizes(directory, meta_graph=None, variables=None) -> Sizes:
+def _sizes(
+    directory: pathlib.Path, meta_graph: meta_graph_pb2.MetaGraphDef | None = None, variables: Variables | None = None
+) -> Sizes:
     graph = meta_graph.graph_def if meta_graph else None
     functions = graph.library.function if graph else ()
     return Sizes(

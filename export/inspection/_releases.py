@@ -1,4 +1,4 @@
-"""Which release of TensorFlow Serving knows which op: the tables that `inspect` compares a SavedModel with.
+"""First release of TensorFlow Serving per op: the tables that `inspect` compares a SavedModel with.
 
 A server carries the ops of the TensorFlow of its own number. Which TensorFlow brought an op was found by
 comparing the registries of the wheels of 2.12.1 to 2.21.0; ops of its own that TensorFlow marks with an
@@ -9,7 +9,7 @@ A NodeDef attribute that a server does not know is logged and ignored (seen with
 only attributes whose value changes the answer are listed.
 """
 
-# What was looked at. Older servers may load an export too, but nobody has checked.
+# The releases that were checked. Older servers may load an export too.
 RELEASES = (
     *("2.12.1", "2.12.2", "2.13.0", "2.13.1", "2.14.0", "2.14.1", "2.15.1", "2.16.1"),
     *("2.17.0", "2.17.1", "2.18.0", "2.18.1", "2.19.0", "2.19.1", "2.20.0"),
@@ -98,7 +98,7 @@ def later(one: str, other: str) -> str:
 
 
 def reads_graph_version(release: str, min_consumer: int) -> bool:
-    """Whether a server reads graphs that ask for readers of version `min_consumer`."""
+    """Return whether a server reads graphs that ask for readers of version `min_consumer`."""
     return GRAPH_VERSIONS[release.rpartition(".")[0]] >= min_consumer
 
 

@@ -1,11 +1,12 @@
 """Report of `inspect` on a SavedModel: plain data, as JSON and as text."""
 
 import dataclasses
+from collections.abc import Iterator
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a SavedModel: its kind, for scripts, and a sentence, for people.
+    """One problem of a SavedModel: its kind, for scripts, and a message, for readers.
 
     Kinds: `damaged`, `signature`, `batching`, `python`, `files`, `jit_compile`, `unknown_op`, `server`, `numbers`.
     """
@@ -22,7 +23,7 @@ class Tensor:
     dtype: str
     shape: tuple[int, ...] | None
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.shape is None:
             return f"{self.name}: {self.dtype} of unknown rank"
         sizes = ", ".join(
@@ -86,7 +87,7 @@ class Report:
             [*self._lines_of_size(), *self._lines_of_signatures(), *self._lines_of_ops(), *self._lines_of_problems()]
         )
 
-    def _lines_of_size(self):
+    def _lines_of_size(self) -> Iterator[str]:
         sizes = self.sizes
         yield f"SavedModel {self.path}"
         version = self.tensorflow_version or "unknown"
@@ -97,14 +98,14 @@ class Report:
         yield f"  assets        {_bytes(sizes.assets_bytes)}"
         yield f"  in all        {_bytes(sizes.total_bytes)}"
 
-    def _lines_of_signatures(self):
+    def _lines_of_signatures(self) -> Iterator[str]:
         yield "Signatures"
         for signature in self.signatures:
             inputs = ", ".join(map(str, signature.inputs))
             outputs = ", ".join(map(str, signature.outputs))
             yield f"  {signature.name}: ({inputs}) -> ({outputs})"
 
-    def _lines_of_ops(self):
+    def _lines_of_ops(self) -> Iterator[str]:
         yield f"Ops ({len(self.ops)} kinds)"
         common = sorted(self.ops.items(), key=lambda item: (-item[1], item[0]))
         yield "  " + ", ".join(f"{op} {count}" for op, count in common)
@@ -115,7 +116,7 @@ class Report:
         else:
             yield "TensorFlow Serving: no known release loads it"
 
-    def _lines_of_problems(self):
+    def _lines_of_problems(self) -> Iterator[str]:
         yield f"Problems: {len(self.problems) or 'none'}"
         for problem in self.problems:
             yield f"  [{problem.kind}] {problem.message}"

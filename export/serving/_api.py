@@ -8,8 +8,9 @@ import dataclasses
 import re
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -21,7 +22,10 @@ from tf_transformer.export.serving._http import BodyReader, json_response, writt
 from tf_transformer.export.serving._json import inflate
 from tf_transformer.export.serving._models import ModelVersions
 from tf_transformer.export.serving._responses import error_body, metadata_body, predict_body, status_body
-from tf_transformer.export.serving._rest import parse_predict
+from tf_transformer.export.serving._rest import PredictRequest, parse_predict
+
+if TYPE_CHECKING:
+    from tf_transformer.export.serving._loading import ServedModel
 
 _VERSION = r"(?:/versions/(\d+)|/labels/([^/:]+))?"
 _PREDICT = re.compile(rf"/v1/models/([^/:]+){_VERSION}:(predict|classify|regress)", re.IGNORECASE | re.ASCII)
@@ -41,7 +45,7 @@ _SMALL_VALUES = 2048
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What a path under /v1/models names."""
+    """The model, version and verb that a path under /v1/models names."""
 
     name: str
     version: int | None
@@ -71,7 +75,7 @@ class Api:
         statistics: metrics.Metrics,
         max_rows: int,
         cors: bool = False,
-    ):
+    ) -> None:
         self.models = models
         self.statistics = statistics
         self._batcher = batcher
@@ -144,7 +148,7 @@ class Api:
         model = self._model(target)
         return metadata_body(target.name, model.version, model.signature_defs)
 
-    def _model(self, target: Target):
+    def _model(self, target: Target) -> "ServedModel":
         if target.name not in self.models:
             number = target.version
             wanted = f"Latest({target.name})" if number is None else f"Specific({target.name}, {number})"
@@ -160,7 +164,7 @@ class Api:
             return web.Response(body=b"".join(parts), content_type="application/json")
         return await self._streamed(request, parts)
 
-    def _parse_predict(self, model, body: bytes):
+    def _parse_predict(self, model: "ServedModel", body: bytes) -> PredictRequest:
         return parse_predict(body, lambda name: model.signature(name).inputs, self._max_rows)
 
     async def _translate(self, request: web.BaseRequest) -> web.Response:
@@ -169,12 +173,12 @@ class Api:
         )
         return json_response(200, await libretranslate.translate(self.models, self._batcher, wanted))
 
-    async def _parsed(self, request: web.BaseRequest, parse):
+    async def _parsed(self, request: web.BaseRequest, parse: Callable[[bytes], Any]) -> Any:
         """The body of a request, inflated and parsed; on another thread unless it is small."""
         body = await self._bodies.read(request)
         compressed = "gzip" in request.headers.get("Content-Encoding", "")
 
-        def convert():
+        def convert() -> Any:
             return parse(inflate(body, self._bodies.max_bytes) if compressed else body)
 
         try:
@@ -200,7 +204,7 @@ class Api:
 
 
 def _target(method: str, path: str) -> Target:
-    """What a path names; raises BadRequest for one that TensorFlow Serving does not know."""
+    """Parse a path; raises BadRequest for one that TensorFlow Serving does not know."""
     match = {"POST": _PREDICT, "GET": _STATUS}[method].fullmatch(path) if method in ("POST", "GET") else None
     if match is None:
         raise BadRequest(f"Malformed request: {method} {path}")

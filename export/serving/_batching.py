@@ -12,17 +12,25 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tf_transformer.export.serving._errors import BadRequest, Overloaded
 
+if TYPE_CHECKING:
+    from tf_transformer.export.serving._loading import ServedSignature
+
+
+Tensors = dict[str, np.ndarray]
+"""Arrays by the name of an input or an output."""
+
 
 @dataclasses.dataclass(frozen=True)
 class BatchingOptions:
-    """How requests are merged and split.
+    """Options for merging and splitting requests.
 
     Attributes:
         max_batch_size: Rows in one call of the model; 1 turns merging off. Larger requests are split where the
@@ -40,7 +48,7 @@ class BatchingOptions:
     max_waiting_rows: int = 8192
     workers: int = 2
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("max_batch_size", "max_padded_rows", "max_waiting_rows", "workers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1. Received: {getattr(self, name)}")
@@ -49,12 +57,12 @@ class BatchingOptions:
 class _Batch:
     """Requests that will share one call."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.requests: list[tuple[dict[str, np.ndarray], int, asyncio.Future]] = []
         self.rows = 0
         self.full = asyncio.Event()
 
-    def add(self, tensors, rows: int) -> asyncio.Future:
+    def add(self, tensors: Tensors, rows: int) -> asyncio.Future:
         future = asyncio.get_running_loop().create_future()
         self.requests.append((tensors, rows, future))
         self.rows += rows
@@ -70,7 +78,7 @@ class Batcher:
         observe: Called with the seconds that each call of the model took, and its signature.
     """
 
-    def __init__(self, options: BatchingOptions, executor: Executor, observe: Callable | None = None):
+    def __init__(self, options: BatchingOptions, executor: Executor, observe: Callable | None = None) -> None:
         self.options = options
         self._executor = executor
         self._observe = observe
@@ -79,7 +87,7 @@ class Batcher:
         self._tasks: set[asyncio.Task] = set()
         self._waiting_rows = 0
 
-    async def run(self, signature, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    async def run(self, signature: "ServedSignature", tensors: Tensors) -> Tensors:
         """Runs a signature on arrays and returns its outputs, possibly in one call with other requests."""
         rows = _rows(tensors) if signature.mergeable or signature.padded else None
         if self._waiting_rows + (rows or 1) > self.options.max_waiting_rows and self._waiting_rows:
@@ -90,7 +98,7 @@ class Batcher:
         finally:
             self._waiting_rows -= rows or 1
 
-    async def _run(self, signature, tensors, rows: int | None):
+    async def _run(self, signature: "ServedSignature", tensors: Tensors, rows: int | None) -> Tensors:
         if not rows or (signature.mergeable and self.options.max_batch_size == 1):
             return await self._call(signature, tensors)
         size = self.options.max_batch_size if signature.mergeable else self.options.max_padded_rows
@@ -101,11 +109,16 @@ class Batcher:
         answers = await self._run_parts(signature, run, parts)
         return {name: _concatenate([answer[name] for answer in answers]) for name in answers[0]}
 
-    async def _run_parts(self, signature, run, parts: list[dict]) -> list[dict]:
+    async def _run_parts(
+        self,
+        signature: "ServedSignature",
+        run: Callable[["ServedSignature", Tensors], Awaitable[Tensors]],
+        parts: list[dict],
+    ) -> list[dict]:
         answers: list[dict] = [{} for _ in parts]
         waiting = iter(enumerate(parts))
 
-        async def work():
+        async def work() -> None:
             for number, part in waiting:
                 answers[number] = await run(signature, part)
 
@@ -116,7 +129,7 @@ class Batcher:
                 pass
         return answers
 
-    async def _join_batch(self, signature, tensors):
+    async def _join_batch(self, signature: "ServedSignature", tensors: Tensors) -> Tensors:
         rows = _rows(tensors)
         key = (signature, *sorted((name, each.shape[1:]) for name, each in tensors.items()))
         batch = self._open.get(key)
@@ -133,10 +146,10 @@ class Batcher:
             self._close(key)
         return await answer
 
-    def _close(self, key) -> None:
+    def _close(self, key: tuple) -> None:
         self._open.pop(key).full.set()
 
-    async def _run_batch(self, key, batch: _Batch) -> None:
+    async def _run_batch(self, key: tuple, batch: _Batch) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(batch.full.wait(), self.options.timeout)
         async with self._workers:
@@ -144,7 +157,7 @@ class Batcher:
                 self._close(key)
             await self._answer(key[0], batch.requests)
 
-    async def _answer(self, signature, requests) -> None:
+    async def _answer(self, signature: "ServedSignature", requests: list[tuple[Tensors, int, asyncio.Future]]) -> None:
         """Answers every request of a batch. If the merged call fails, each request is run alone: one bad row affects
         only its own request. A request that was cancelled (its client disconnected) is dropped."""
         requests = [each for each in requests if not each[2].done()]
@@ -165,11 +178,11 @@ class Batcher:
             _settle(future, {name: each[start : start + rows] for name, each in outputs.items()})
             start += rows
 
-    async def _call(self, signature, tensors):
+    async def _call(self, signature: "ServedSignature", tensors: Tensors) -> Tensors:
         async with self._workers:
             return await self._in_thread(signature, tensors)
 
-    async def _in_thread(self, signature, tensors):
+    async def _in_thread(self, signature: "ServedSignature", tensors: Tensors) -> Tensors:
         begun = time.perf_counter()
         answer = await asyncio.get_running_loop().run_in_executor(self._executor, signature, tensors)
         if self._observe is not None:
@@ -177,7 +190,7 @@ class Batcher:
         return answer
 
 
-def _rows(tensors: dict[str, np.ndarray]) -> int:
+def _rows(tensors: Tensors) -> int:
     sizes = {name: each.shape[0] for name, each in tensors.items()}
     if len(set(sizes.values())) > 1:
         raise BadRequest(f"expected the same number of rows in every input. Received: {sizes}")
@@ -198,7 +211,7 @@ def _concatenate(arrays: list[np.ndarray]) -> np.ndarray:
     return joined
 
 
-def _settle(future: asyncio.Future, result=None, error=None) -> None:
+def _settle(future: asyncio.Future, result: Tensors | None = None, error: Exception | None = None) -> None:
     if future.done():  # its client disconnected
         return
     if error is not None:

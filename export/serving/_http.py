@@ -11,8 +11,8 @@ import os
 import re
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from typing import cast
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
@@ -36,7 +36,7 @@ _HOST = re.compile(rb"^host[ \t]*:", re.IGNORECASE | re.MULTILINE)
 class Connection(web.RequestHandler):
     """One client. Belongs to an HttpServer."""
 
-    def __init__(self, manager: "HttpServer", **options):
+    def __init__(self, manager: "HttpServer", **options: Any) -> None:
         super().__init__(manager, **options)
         self.request: web.BaseRequest | None = None  # the request in progress
         self.idle_since = time.monotonic()
@@ -45,7 +45,7 @@ class Connection(web.RequestHandler):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is in progress: kept alive, new, or still sending its headers."""
+        """True if no request is in progress: kept alive, new, or still sending its headers."""
         return self.request is None
 
     def data_received(self, data: bytes) -> None:
@@ -66,7 +66,7 @@ class Connection(web.RequestHandler):
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Keeps the connection of a half-closed client until its requests are answered.
 
-        A client that has disconnected looks the same at first. An interim response tells them apart: its system
+        A client that has disconnected looks the same at first. An interim response distinguishes them: its system
         resets the connection.
         """
         if self._waiter is not None and not self._waiter.done():
@@ -95,7 +95,9 @@ class Connection(web.RequestHandler):
         else:
             self._loop.call_later(seconds, self._watch_reset, min(2 * seconds, 1.0))
 
-    def handle_error(self, request, status=500, exc=None, message=None) -> web.StreamResponse:
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
         """The answer to a request that aiohttp could not read, or whose handler failed."""
         if status >= 500 and exc is not None and not isinstance(exc, ConnectionError):
             _log.error("a request failed: %s: %s", type(exc).__name__, exc)
@@ -106,7 +108,7 @@ class Connection(web.RequestHandler):
         response.force_close()
         return response
 
-    def log_exception(self, *args, **kw) -> None:
+    def log_exception(self, *args: Any, **kw: Any) -> None:
         """Writes one line: what a client sends is no reason for a traceback."""
         _log.debug(*args, **kw)
 
@@ -131,8 +133,8 @@ class HttpServer(web.Server):
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         max_connections: int,
         write_seconds: float = 60.0,
-        **kw,
-    ):
+        **kw: Any,
+    ) -> None:
         super().__init__(self._handle, handler_cancellation=True, auto_decompress=False, **kw)
         self.max_connections = max_connections
         self.write_seconds = write_seconds
@@ -142,15 +144,16 @@ class HttpServer(web.Server):
     def __call__(self) -> Connection:
         return Connection(self, loop=self._loop, **self._kwargs)
 
-    def connection_made(self, handler, transport) -> None:
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        self._open[handler] = transport
+        connection = cast(Connection, handler)
+        self._open[connection] = transport
         if len(self._open) > self.max_connections:
-            self._make_room(handler)
+            self._make_room(connection)
 
-    def connection_lost(self, handler, exc=None) -> None:
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
-        self._open.pop(handler, None)
+        self._open.pop(cast(Connection, handler), None)
 
     def _make_room(self, newest: Connection) -> None:
         idle = [each for each in self._open if each.idle and each is not newest]
@@ -179,7 +182,7 @@ class HttpServer(web.Server):
 
 
 @contextlib.asynccontextmanager
-async def written_within(request: web.BaseRequest, seconds: float):
+async def written_within(request: web.BaseRequest, seconds: float) -> AsyncIterator[None]:
     """Drops the connection of a client that does not read its answer in time."""
     try:
         async with asyncio.timeout(seconds):
@@ -204,7 +207,7 @@ async def listen(server: HttpServer, host: str, port: int) -> asyncio.Server:
 
 
 def connections_for_descriptors(wanted: int) -> int:
-    """How many connections the limit of open files leaves room for, at most `wanted`."""
+    """Number of connections that the limit of open files leaves room for, at most `wanted`."""
     try:
         import resource
 
@@ -226,7 +229,7 @@ def raise_descriptor_limit(wanted: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
-def json_response(status: int, body: dict, headers: dict | None = None) -> web.Response:
+def json_response(status: int, body: dict | list, headers: dict | None = None) -> web.Response:
     """A response with a JSON body."""
     return web.Response(status=status, body=dumps(body), content_type="application/json", headers=headers)
 
@@ -240,7 +243,7 @@ class BodyReader:
         max_total_bytes: Bytes of all bodies that are being read or waiting to be parsed.
     """
 
-    def __init__(self, max_bytes: int, seconds: float, max_total_bytes: int):
+    def __init__(self, max_bytes: int, seconds: float, max_total_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.seconds = seconds
         self.max_total_bytes = max(max_bytes, max_total_bytes)

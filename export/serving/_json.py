@@ -8,6 +8,7 @@ number of values are counted before anything is converted, because ten million e
 import json
 import re
 import zlib
+from typing import Any
 
 from tf_transformer.export.serving._errors import BadRequest, TooLarge
 
@@ -103,14 +104,14 @@ def _first_wins(pairs: list[tuple[str, object]]) -> dict:
 _DECODER = json.JSONDecoder(object_pairs_hook=_first_wins)
 
 
-def shown(value) -> str:
+def shown(value: Any) -> str:
     """A value as it appears in an error message, truncated."""
     text = json.dumps(_start(value), ensure_ascii=True)
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
-def _start(value):
-    """The first few elements of a value: enough for a message, whatever its size."""
+def _start(value: Any) -> Any:
+    """The first few elements of a value: enough for a message about a value of any size."""
     if isinstance(value, list):
         return [_start(each) for each in value[:5]]
     if isinstance(value, dict):

@@ -7,12 +7,17 @@ import asyncio
 import dataclasses
 import re
 import urllib.parse
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tf_transformer.export.serving._errors import BadRequest
 from tf_transformer.export.serving._json import parse_object, shown
 from tf_transformer.export.serving._models import ModelVersions
+
+if TYPE_CHECKING:
+    from tf_transformer.export.serving._batching import Batcher
+    from tf_transformer.export.serving._loading import ServedModel
 
 _PAIR = re.compile(r"(?:.*[^a-z])?([a-z]{2,3})-([a-z]{2,3})")
 
@@ -68,7 +73,7 @@ def _form(body: bytes, max_rows: int) -> dict:
     return fields
 
 
-def _count(value) -> int:
+def _count(value: Any) -> int:
     try:
         count = int(value or 0)
     except (TypeError, ValueError) as error:
@@ -86,7 +91,7 @@ def languages(models: dict[str, ModelVersions]) -> list[dict]:
     ]
 
 
-async def translate(models: dict[str, ModelVersions], batcher, wanted: Wanted) -> dict:
+async def translate(models: dict[str, ModelVersions], batcher: "Batcher", wanted: Wanted) -> dict:
     """The answer to a `/translate` request."""
     source, model = _choose(models, wanted)
     answer: dict = {}
@@ -106,7 +111,7 @@ async def translate(models: dict[str, ModelVersions], batcher, wanted: Wanted) -
     return answer
 
 
-def _choose(models: dict[str, ModelVersions], wanted: Wanted):
+def _choose(models: dict[str, ModelVersions], wanted: Wanted) -> "tuple[str, ServedModel]":
     pairs = _pairs(models)
     for (source, target), versions in pairs.items():
         if wanted.source in (source, "auto") and wanted.target == target:
@@ -130,7 +135,7 @@ def _pairs(models: dict[str, ModelVersions]) -> dict[tuple[str, str], ModelVersi
     return found
 
 
-def _shape(values: list, wanted: Wanted):
+def _shape(values: list, wanted: Wanted) -> Any:
     return values if wanted.as_list else values[0]
 
 

@@ -2,9 +2,11 @@
 
 import json
 import logging
+import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -33,7 +35,7 @@ class ServedSignature:
         model_name: The name of the model, for metrics.
     """
 
-    def __init__(self, name: str, function, model_name: str = "", exported: bool = False):
+    def __init__(self, name: str, function: Any, model_name: str = "", exported: bool = False) -> None:
         self.name = name
         self.model_name = model_name
         self.inputs = dict(function.structured_input_signature[1])
@@ -66,7 +68,7 @@ class ServedModel:
         card: The contents of the export's model card; empty for a SavedModel from elsewhere.
     """
 
-    def __init__(self, directory, version: int, name: str = "", warm_up: bool = True):
+    def __init__(self, directory: str | os.PathLike, version: int, name: str = "", warm_up: bool = True) -> None:
         self.directory = pathlib.Path(directory)
         self.version = version
         self.card = _read_card(self.directory)
@@ -89,17 +91,19 @@ class ServedModel:
             raise BadRequest(f'Serving signature name: "{name[:100]}" not found in signature def; there are: {known}')
         return self.signatures[name]
 
-    def _read_signature_defs(self):
+    def _read_signature_defs(self) -> dict[str, Any]:
         """The SignatureDefs of an undamaged SavedModel."""
         message = read_graph(self.directory)
-        problems = [message] if isinstance(message, Problem) else checksum_problems(self.directory)
+        if isinstance(message, Problem):
+            raise BadModel(f"{self.directory}: {message.message}")
+        problems = checksum_problems(self.directory)
         if problems is None:
             problems = _damage_found_in_subprocess(self.directory)
         if problems:
             raise BadModel(f"{self.directory}: {problems[0].message}")
         return dict(message.meta_graphs[0].signature_def)
 
-    def _warm_up(self):
+    def _warm_up(self) -> None:
         count = 0
         for name, tensors in read_warmup_requests(self.directory):
             try:

@@ -1,7 +1,13 @@
 """Prometheus metrics with the names, labels and buckets of TensorFlow Serving."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import prometheus_client
 from prometheus_client.core import Metric
+
+if TYPE_CHECKING:
+    from tf_transformer.export.serving._loading import ServedSignature
 
 PATH = "/monitoring/prometheus/metrics"
 CONTENT_TYPE = "text/plain"
@@ -18,7 +24,7 @@ class Metrics:
     from dictionaries here. Histograms are prometheus_client's.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._registry = prometheus_client.CollectorRegistry()
         self._request_count: dict[tuple[str, str], int] = {}
         self._load_count: dict[tuple[str, str], int] = {}
@@ -41,7 +47,7 @@ class Metrics:
         """Records how long a successful request took."""
         self._request_latency.labels(model, method, "REST").observe(seconds * 1e6)
 
-    def observe_call(self, signature, seconds: float) -> None:
+    def observe_call(self, signature: "ServedSignature", seconds: float) -> None:
         """Records how long a call of the model took."""
         self._runtime_latency.labels(signature.model_name, "Predict", "TF1").observe(seconds * 1e6)
 
@@ -49,7 +55,7 @@ class Metrics:
         """Counts an attempt to load a version."""
         self._load_count[path, status] = self._load_count.get((path, status), 0) + 1
 
-    def collect(self):
+    def collect(self) -> Iterator[Metric]:
         """The counters, as prometheus_client asks for them."""
         yield _counter(_REQUEST_COUNT, "Requests", ("model_name", "status"), self._request_count)
         yield _counter(_LOAD_COUNT, "Attempts to load a version", ("model_path", "status"), self._load_count)

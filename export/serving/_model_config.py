@@ -1,7 +1,9 @@
 """The models to serve: directories, or a file in the format of TensorFlow Serving's `--model_config_file`."""
 
+import os
 import pathlib
 from collections.abc import Iterable
+from typing import Any
 
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
@@ -17,11 +19,11 @@ def sources_of_directories(directories: Iterable, name: str | None = None) -> li
     return _distinct([ModelSource(name or base.resolve().name, base) for base in bases], "the directories")
 
 
-def read_model_config(path) -> list[ModelSource]:
+def read_model_config(path: str | os.PathLike) -> list[ModelSource]:
     """The models of a text protobuf `ModelServerConfig`.
 
     Raises:
-        ValueError: It is no such file, or asks for what this server does not have.
+        ValueError: It is no such file, or needs a feature that this server does not have.
     """
     path = pathlib.Path(path)
     config = model_server_config_pb2.ModelServerConfig()
@@ -35,7 +37,7 @@ def read_model_config(path) -> list[ModelSource]:
     return _distinct(models, str(path))
 
 
-def _source(path: pathlib.Path, model) -> ModelSource:
+def _source(path: pathlib.Path, model: Any) -> ModelSource:
     if not model.name or not model.base_path:
         raise ValueError(f"expected 'name' and 'base_path' of every model in {path}. Received: {_line(model)}")
     if model.model_platform not in ("", "tensorflow"):
@@ -57,5 +59,5 @@ def _distinct(models: list[ModelSource], where: str) -> list[ModelSource]:
     return models
 
 
-def _line(message) -> str:
+def _line(message: Any) -> str:
     return text_format.MessageToString(message, as_one_line=True)[:100]

@@ -10,9 +10,14 @@ import gc
 import logging
 import os
 import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tf_transformer._model_versions import numbered_entries
 from tf_transformer.export.serving._errors import BadRequest, UnknownModel
+
+if TYPE_CHECKING:
+    from tf_transformer.export.serving._loading import ServedModel
 
 logger = logging.getLogger(__name__)
 
@@ -57,12 +62,12 @@ class ModelVersions:
         load: Called with (directory, version); returns the loaded model or raises.
     """
 
-    def __init__(self, source: ModelSource, load):
+    def __init__(self, source: ModelSource, load: "Callable[[pathlib.Path, int], ServedModel]") -> None:
         self.source = source
         self.base = source.base
         self.name = source.name
         self._load = load
-        self._serving: dict[int, object] = {}
+        self._serving: dict[int, ServedModel] = {}
         self._statuses: dict[int, VersionStatus] = {}
         self._rejected: dict[int, tuple] = {}
         self._retired = False
@@ -91,7 +96,7 @@ class ModelVersions:
             self._retired = True
         return True
 
-    def get(self, version: int | None = None, label: str | None = None):
+    def get(self, version: int | None = None, label: str | None = None) -> "ServedModel":
         """The loaded model of a version, of a label, or the newest."""
         serving = self._serving
         if label is not None:
@@ -108,7 +113,7 @@ class ModelVersions:
 
     @property
     def available(self) -> bool:
-        """Whether any version is served."""
+        """True if any version is served."""
         return bool(self._serving)
 
     def statuses(self, version: int | None = None) -> list[VersionStatus]:
@@ -131,7 +136,7 @@ class ModelVersions:
         # A link that leads nowhere, or to itself, is a version too: one that fails to load.
         return [(n, path) for n, path in reversed(entries.items()) if path.is_dir() or path.is_symlink()]
 
-    def _try(self, version: int, directory: pathlib.Path):
+    def _try(self, version: int, directory: pathlib.Path) -> "ServedModel | None":
         """The loaded version, or None if it does not load or did not load before and is unchanged."""
         files = _files(directory)
         if self._rejected.get(version) == files:

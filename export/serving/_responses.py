@@ -5,12 +5,16 @@ Predictions are written some rows at a time: the text of `attention` is many tim
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from google.protobuf import json_format
 
 from tf_transformer.export.serving._errors import BadRequest
+
+if TYPE_CHECKING:
+    from tf_transformer.export.serving._models import VersionStatus
 
 VALUES_AT_A_TIME = 32_768
 
@@ -79,7 +83,7 @@ def _slices(outputs: dict[str, np.ndarray]) -> Iterator[list]:
             yield [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
 
 
-def status_body(statuses) -> dict:
+def status_body(statuses: "Iterable[VersionStatus]") -> dict:
     """The status of versions, newest first, as `GetModelStatusResponse` in JSON.
 
     Args:
@@ -97,7 +101,7 @@ def status_body(statuses) -> dict:
     }
 
 
-def metadata_body(name: str, version: int, signature_defs) -> dict:
+def metadata_body(name: str, version: int, signature_defs: Mapping[str, Any]) -> dict:
     """The signatures of a version, as `GetModelMetadataResponse` in JSON."""
     signatures = {
         key: json_format.MessageToDict(
@@ -116,12 +120,12 @@ def error_body(message: str) -> dict:
     return {"error": message}
 
 
-def dumps(body) -> bytes:
+def dumps(body: Any) -> bytes:
     """JSON text. NaN and Infinity are written as such, as TensorFlow Serving does."""
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def _values(name: str, array: np.ndarray):
+def _values(name: str, array: np.ndarray) -> list:
     if array.dtype == object:
         encode = _base64 if name.endswith("_bytes") else _text
         flat = np.empty(array.size, dtype=object)

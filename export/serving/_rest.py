@@ -9,6 +9,8 @@ import base64
 import binascii
 import dataclasses
 import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +32,9 @@ class PredictRequest:
     as_rows: bool
 
 
-def parse_predict(body: bytes, input_specs_of, max_rows: int = MAX_ROWS) -> PredictRequest:
+def parse_predict(
+    body: bytes, input_specs_of: Callable[[str], Mapping[str, Any]], max_rows: int = MAX_ROWS
+) -> PredictRequest:
     """Parses the body of a `:predict` request.
 
     Args:
@@ -59,12 +63,12 @@ def parse_predict(body: bytes, input_specs_of, max_rows: int = MAX_ROWS) -> Pred
     return PredictRequest(name or DEFAULT_SIGNATURE, tensors, as_rows)
 
 
-def _check_rows(name: str, value, max_rows: int) -> None:
+def _check_rows(name: str, value: Any, max_rows: int) -> None:
     if isinstance(value, list) and len(value) > max_rows:
         raise BadRequest(f"expected at most {max_rows} rows in a request. Received: {name!r} with {len(value)} rows")
 
 
-def _rows(instances, specs) -> dict:
+def _rows(instances: Any, specs: Mapping[str, Any]) -> dict:
     """Values by input name from the row form: a list of values, or a list of objects with every input each."""
     if not isinstance(instances, list):
         raise BadRequest(f"expected a list as 'instances'. Received: {shown(instances)}")
@@ -87,7 +91,7 @@ def _rows(instances, specs) -> dict:
     return {name: [row[name] for row in instances] for name in specs}
 
 
-def _columns(inputs, specs) -> dict:
+def _columns(inputs: Any, specs: Mapping[str, Any]) -> dict:
     """Values by input name from the columnar form: one input's value, or an object with every input."""
     if not isinstance(inputs, dict) or _is_base64(inputs):
         if len(specs) > 1:
@@ -101,7 +105,7 @@ def _columns(inputs, specs) -> dict:
     return inputs
 
 
-def _tensor(name: str, value, spec) -> np.ndarray:
+def _tensor(name: str, value: Any, spec: Any) -> np.ndarray:
     """The array of nested lists, checked against the signature's type and shape."""
     shape = _shape(value)
     if not spec.shape.is_compatible_with(shape):
@@ -120,7 +124,7 @@ def _tensor(name: str, value, spec) -> np.ndarray:
     return array.reshape(shape)
 
 
-def _shape(value) -> list[int]:
+def _shape(value: Any) -> list[int]:
     """The shape that nested lists claim, read along their first elements."""
     shape = []
     while isinstance(value, list):
@@ -131,7 +135,7 @@ def _shape(value) -> list[int]:
     return shape
 
 
-def _collect(value, shape, level: int, dtype, leaves: list) -> None:
+def _collect(value: Any, shape: list[int], level: int, dtype: Any, leaves: list) -> None:
     if level == len(shape):
         leaves.append(_leaf(value, dtype))
         return
@@ -142,7 +146,7 @@ def _collect(value, shape, level: int, dtype, leaves: list) -> None:
         _collect(each, shape, level + 1, dtype, leaves)
 
 
-def _leaf(value, dtype):
+def _leaf(value: Any, dtype: Any) -> Any:
     if dtype == "string":
         if _is_base64(value):
             return _decode_base64(value["b64"])
@@ -157,7 +161,7 @@ def _leaf(value, dtype):
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
-def _is_base64(value) -> bool:
+def _is_base64(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {"b64"} and isinstance(value["b64"], str)
 
 
@@ -172,7 +176,7 @@ def _decode_base64(text: str) -> bytes:
         raise BadRequest(f"Unable to base64 decode {shown(text)}: {error}") from error
 
 
-def _names(names) -> str:
+def _names(names: Iterable[str]) -> str:
     """Names as they appear in an error message, truncated."""
     found = sorted(names)
     return ", ".join(repr(name[:50]) for name in found[:10]) + (", …" if len(found) > 10 else "")

@@ -8,10 +8,13 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import os
+import pathlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 from tf_transformer.export.serving._api import Api
 from tf_transformer.export.serving._batching import Batcher, BatchingOptions
@@ -37,7 +40,7 @@ _PARSERS = 2
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """Where the server listens and what it accepts.
+    """Options of the server: its address and its limits.
 
     Attributes:
         host, port: Where to listen; port 0 takes a free one.
@@ -86,9 +89,14 @@ class ModelServer:
         options: A ServerOptions.
     """
 
-    def __init__(self, base, name: str | None = None, options: ServerOptions | None = None):
+    def __init__(
+        self,
+        base: str | os.PathLike | Sequence[ModelSource],
+        name: str | None = None,
+        options: ServerOptions | None = None,
+    ) -> None:
         several = isinstance(base, Sequence) and not isinstance(base, str)
-        sources: list[ModelSource] = list(base) if several else sources_of_directories([base], name)
+        sources: list[ModelSource] = list(cast(Sequence, base)) if several else sources_of_directories([base], name)
         self.options = options or ServerOptions()
         self.port: int | None = None
         self.metrics = Metrics()
@@ -148,8 +156,8 @@ class ModelServer:
         self._parsers.shutdown(wait=False, cancel_futures=True)
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _loader_of(self, source: ModelSource):
-        def load(directory, version: int) -> ServedModel:
+    def _loader_of(self, source: ModelSource) -> Callable[[pathlib.Path, int], ServedModel]:
+        def load(directory: pathlib.Path, version: int) -> ServedModel:
             try:
                 model = ServedModel(directory, version, source.name, self.options.warm_up)
             except Exception:
@@ -184,7 +192,9 @@ def _why_nothing_loads(versions: ModelVersions) -> str:
     return f"no version in {base} can be served. " + "; ".join(reasons)
 
 
-async def serve(base, name: str | None = None, options: ServerOptions | None = None) -> None:
+async def serve(
+    base: str | os.PathLike | Sequence[ModelSource], name: str | None = None, options: ServerOptions | None = None
+) -> None:
     """Serves until SIGTERM or SIGINT, then answers the requests in progress and returns."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -203,14 +213,16 @@ START_SECONDS = 600
 
 
 @contextlib.contextmanager
-def server_in_thread(base, name: str | None = None, options: ServerOptions | None = None) -> Iterator[ModelServer]:
+def server_in_thread(
+    base: str | os.PathLike | Sequence[ModelSource], name: str | None = None, options: ServerOptions | None = None
+) -> Iterator[ModelServer]:
     """Serves `base` while the block runs; gives the started ModelServer, whose `port` is set."""
     server = ModelServer(base, name, options or ServerOptions(port=0))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="server")
     thread.start()
 
-    def call(coroutine):
+    def call(coroutine: Coroutine) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout=START_SECONDS)
 
     try:

@@ -59,7 +59,7 @@ class Client:
         retries: int = 3,
         batch_size: int = 32,
         backoff: float = 0.25,
-    ):
+    ) -> None:
         if batch_size < 1 or retries < 0 or timeout <= 0:
             raise ValueError(
                 f"expected batch_size >= 1, retries >= 0, timeout > 0. Received: {batch_size}, {retries}, {timeout}"
@@ -146,7 +146,7 @@ def _model_url(url: str, name: str | None) -> str:
     return f"{url.rstrip('/')}/v1/models/{name}"
 
 
-def _value(text: str | bytes):
+def _value(text: str | bytes) -> str | dict[str, str]:
     """Text as a JSON value: bytes as base64; lone surrogates, which JSON text cannot contain, are replaced."""
     if isinstance(text, bytes):
         return {"b64": base64.b64encode(text).decode("ascii")}

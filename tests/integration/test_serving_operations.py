@@ -133,8 +133,8 @@ def test_two_newest_versions_move_on(bases, tmp_path):
     ("words", "message"),
     [
         ([], "expected MODEL_BASE or --model-config-file"),
-        (["{bases}/en-de", "--model-config-file", "{bases}/models.config"], "one of them"),
-        (["--model-config-file", "{bases}/models.config", "--name", "x"], "--name is for one MODEL_BASE"),
+        (["{bases}/en-de", "--model-config-file", "{bases}/models.config"], "Received: both"),
+        (["--model-config-file", "{bases}/models.config", "--name", "x"], "expected --name with one MODEL_BASE"),
         (["{bases}/en-de", "{bases}/named", "--name", "x"], "one MODEL_BASE with a name"),
         (["--model-config-file", "{bases}/missing"], "missing"),
         (["{bases}/en-de", "{bases}/nowhere"], "expected a directory with versions"),

@@ -3,8 +3,9 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tf_transformer.training import read_log
@@ -69,13 +70,14 @@ def read_curves(workdir: str | os.PathLike) -> list[Curve]:
         for (panel, split), curve in curves.items():
             value = event.get(panel)
             if (event["event"] == "train") == (split == "train") and value is not None:
-                for column, entry in zip((curve.steps, curve.hours, curve.tokens), (event["step"], hours, tokens)):
-                    column.append(entry)
+                curve.steps.append(event["step"])
+                curve.hours.append(hours)
+                curve.tokens.append(tokens)
                 curve.values.append(value)
     return [curve for curve in curves.values() if curve.values]
 
 
-def curves_figure(runs: dict[str, Sequence[Curve]], x: str = "steps") -> Figure:
+def curves_figure(runs: Mapping[str, Sequence[Curve]], x: str = "steps") -> Figure:
     """A figure with one panel per quantity and one colour per run; validation is drawn with markers.
 
     Args:
@@ -98,7 +100,7 @@ def curves_figure(runs: dict[str, Sequence[Curve]], x: str = "steps") -> Figure:
     return figure
 
 
-def _draw(axis, panel: str, runs: dict[str, Sequence[Curve]], x: str) -> None:
+def _draw(axis: Axes, panel: str, runs: Mapping[str, Sequence[Curve]], x: str) -> None:
     for number, (name, curves) in enumerate(runs.items()):
         for curve in (curve for curve in curves if curve.panel == panel):
             marker = "o" if curve.split == "validation" else None

@@ -13,6 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 
@@ -25,7 +26,15 @@ MAX_RATIO = 32
 """Bytes of all members for each byte of an archive. Weights and vocabularies have a ratio below 10."""
 _SMALL = 2**20
 _ENCRYPTED = 0x1
-_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, LookupError, NotImplementedError)
+_ERRORS: tuple[type[Exception], ...] = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    LookupError,
+    NotImplementedError,
+)
 _ERRORS += (RuntimeError, struct.error, OverflowError)
 _ARRAY_TYPES = {"<f4": np.float32, "<f2": np.float16, "|i1": np.int8, "|u1": np.uint8}
 _HEADER_BYTES = 4096
@@ -111,6 +120,6 @@ def _array(opened: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         if math.prod(shape) * dtype.itemsize != member.file_size - 8 - width - length or 0 in shape:
             raise ValueError(f"{name!r} has the shape {shape}, which does not fit its {member.file_size:,} bytes")
         value = np.empty(math.prod(shape), dtype)
-        if stream.readinto(value.view(np.uint8)) != value.nbytes or stream.read(1):
+        if cast(zipfile.ZipExtFile, stream).readinto(value.view(np.uint8).data) != value.nbytes or stream.read(1):
             raise ValueError(f"{name!r} is truncated")
     return value.reshape(shape, order="F" if match[2] == b"True" else "C")

@@ -6,6 +6,7 @@ ever since. OpenNMT-tf's, which CTranslate2 computes where a model has no table,
 """
 
 import dataclasses
+from typing import Literal
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def _opennmt(dim: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class ImportedModel:
-    """What a work directory is made of."""
+    """The contents of a work directory: configuration, weights and tokenizers."""
 
     config: Config
     tensors: dict[str, np.ndarray]
@@ -123,7 +124,9 @@ def _check_shapes(external: ExternalModel) -> None:
         raise ImportedModelError(f"expected embeddings of {dim} columns. Received: {external.source_table.shape}.")
 
 
-def _tables(external: ExternalModel, source_order: RowOrder, target_order: RowOrder) -> tuple[dict, str]:
+def _tables(
+    external: ExternalModel, source_order: RowOrder, target_order: RowOrder
+) -> tuple[dict, Literal["all", "target", "none"]]:
     """The embeddings under our names, equal ones once, and `tied_embeddings`."""
     source = source_order.table(external.source_table)
     target = target_order.table(external.target_table)

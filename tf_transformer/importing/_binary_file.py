@@ -23,7 +23,7 @@ class BinaryFile:
         what: what it should be, for the message if there is no such file.
     """
 
-    def __init__(self, path: pathlib.Path, what: str):
+    def __init__(self, path: pathlib.Path, what: str) -> None:
         if not path.is_file():
             raise ImportedModelError(f"{path.parent} has no {path.name}: it is not {what}.")
         self.path = path
@@ -72,7 +72,7 @@ class BinaryFile:
         dtype = np.dtype(form)
         self._check(math.prod(shape) * dtype.itemsize)
         value = np.empty(math.prod(shape), dtype)
-        if self._file.readinto(value.view(np.uint8)) != value.nbytes:
+        if self._file.readinto(value.view(np.uint8).data) != value.nbytes:
             raise self.error("it became shorter while it was read")
         return value.reshape(shape)
 

@@ -5,6 +5,8 @@ zeros. After this they look like a model of our own, with the ids 0, 1, 2 and 3.
 """
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,10 +46,10 @@ class Vocabulary:
 
 @dataclasses.dataclass(frozen=True)
 class ExternalModel:
-    """What a reader of one format returns.
+    """An external model, as a reader of one format returns it.
 
     Attributes:
-        format: its name, for people.
+        format: its name, for messages.
         architecture: fields of `ModelConfig`, without vocabularies and embeddings.
         layers: the weights of both stacks, and learned positions, under our names.
         source_table, target_table, output_table: (V, D) each; the last is the transposed projection to logits.
@@ -81,7 +83,7 @@ MAX_BEAM_SIZE = 64
 MAX_ALPHA = 10.0
 
 
-def search_settings(beam_size: object, alpha: object, name: str) -> dict:
+def search_settings(beam_size: Any, alpha: Any, name: str) -> dict:
     """Fields of `DecodingConfig` from the two settings that all formats have; their length penalty is the average's.
 
     Args:
@@ -89,7 +91,7 @@ def search_settings(beam_size: object, alpha: object, name: str) -> dict:
         alpha: exponent of the length; None: not stated.
         name: of the file, for messages.
     """
-    settings = {}
+    settings: dict = {}
     if beam_size is not None:
         if type(beam_size) is not int or not 1 <= beam_size <= MAX_BEAM_SIZE:
             raise ImportedModelError(
@@ -105,7 +107,14 @@ def search_settings(beam_size: object, alpha: object, name: str) -> dict:
     return settings
 
 
-def vocabulary(tokens, name, end="</s>", unknown="<unk>", pads=("<pad>", "<blank>"), start=None) -> Vocabulary:
+def vocabulary(
+    tokens: Sequence[str],
+    name: str,
+    end: str = "</s>",
+    unknown: str = "<unk>",
+    pads: Sequence[str] = ("<pad>", "<blank>"),
+    start: str | None = None,
+) -> Vocabulary:
     """The vocabulary of a list of tokens.
 
     Args:
@@ -131,7 +140,7 @@ NEVER = -1000.0
 
 @dataclasses.dataclass(frozen=True)
 class RowOrder:
-    """Which external row becomes row 0, 1, 2 …
+    """The order of external rows in our tables: which of them becomes row 0, 1, 2 …
 
     Attributes:
         rows: external rows; -1: none, a row of zeros.

@@ -51,7 +51,7 @@ def import_model(
     external = read_model(path, source_tokenizer, target_tokenizer)
     external = dataclasses.replace(
         external,
-        languages=tuple(given or found for given, found in zip(languages, external.languages)),
+        languages=(languages[0] or external.languages[0], languages[1] or external.languages[1]),
         licence=licence or external.licence,
     )
     imported = _assembled(external, path)
@@ -61,8 +61,12 @@ def import_model(
     return Workdir(workdir)
 
 
-def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None) -> ExternalModel:
-    """The external model at `path`, whatever its format."""
+def read_model(
+    path: pathlib.Path,
+    source_tokenizer: str | os.PathLike | None = None,
+    target_tokenizer: str | os.PathLike | None = None,
+) -> ExternalModel:
+    """The external model at `path`, in any of the formats."""
     path = pathlib.Path(path)
     if not path.exists():
         raise ImportedModelError(f"There is nothing at {path}.")
@@ -81,7 +85,9 @@ def read_model(path: pathlib.Path, source_tokenizer=None, target_tokenizer=None)
     raise ImportedModelError(f"{path}: expected a folder, a Marian .npz or an .argosmodel.")
 
 
-def _read_archive(path: pathlib.Path, source_tokenizer, target_tokenizer) -> ExternalModel:
+def _read_archive(
+    path: pathlib.Path, source_tokenizer: str | os.PathLike | None, target_tokenizer: str | os.PathLike | None
+) -> ExternalModel:
     if not zipfile.is_zipfile(path):
         raise ImportedModelError(f"{path} is no zip archive; get the file again.")
     with tempfile.TemporaryDirectory(prefix="tf_transformer-import-") as folder:
@@ -92,7 +98,9 @@ def _read_archive(path: pathlib.Path, source_tokenizer, target_tokenizer) -> Ext
             raise ImportedModelError(str(error).replace(folder, str(path))) from None
 
 
-def _read_folder(path: pathlib.Path, source_tokenizer, target_tokenizer) -> ExternalModel:
+def _read_folder(
+    path: pathlib.Path, source_tokenizer: str | os.PathLike | None, target_tokenizer: str | os.PathLike | None
+) -> ExternalModel:
     if (path / "model.bin").is_file():
         external = read_ctranslate2(path, source_tokenizer, target_tokenizer)
         languages, licence = argos_facts(path.parent if (path.parent / "metadata.json").is_file() else path)
@@ -119,7 +127,7 @@ def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
 
 
 def _assembled(external: ExternalModel, path: pathlib.Path) -> ImportedModel:
-    """Our form of the model, and the proof that its weights fit the model that its configuration describes."""
+    """Our form of the model; its weights are checked against the model that its configuration describes."""
     try:
         imported = assemble(external)
         assign_model(Transformer(imported.config.model), imported.tensors, str(path))
@@ -130,9 +138,9 @@ def _assembled(external: ExternalModel, path: pathlib.Path) -> ImportedModel:
 
 
 def _write(workdir: pathlib.Path, imported: ImportedModel, external: ExternalModel, path: pathlib.Path) -> None:
-    facts = {"format": external.format, "from": path.name, "licence": external.licence}
+    facts: dict = {"format": external.format, "from": path.name, "licence": external.licence}
     facts["parameters"] = sum(tensor.size for tensor in imported.tensors.values())
-    data = {"source_language": external.languages[0], "target_language": external.languages[1]}
+    data: dict = {"source_language": external.languages[0], "target_language": external.languages[1]}
     data["tokenizer"] = {"sha256": imported.tokenizers.sha256}
     with atomic_directory(workdir, replace=False, exclusive=True) as directory:
         Workdir.create(directory, imported.config, imported.tokenizers, data)

@@ -1,6 +1,6 @@
-"""The weights of the two stacks under our names, whatever the format calls them."""
+"""The weights of the two stacks under our names, for all formats."""
 
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ GELU_SIGMOID = 1.702
 
 
 class LayerReader(Protocol):
-    """What a format has to tell about its layers. `stack` is "encoder" or "decoder", layers count from 0."""
+    """Reader of the layers of one format. `stack` is "encoder" or "decoder", layers count from 0."""
 
     def attention(self, stack: str, layer: int, kind: str) -> dict[str, Linear]:
         """query, key, value and output of a "self_attention" or "cross_attention"."""
@@ -24,6 +24,10 @@ class LayerReader(Protocol):
 
     def norm(self, stack: str, layer: int, sublayer: str) -> tuple[np.ndarray, np.ndarray]:
         """gamma and beta beside "self_attention", "ssru", "cross_attention" or "feed_forward"."""
+
+
+class PreNormReader(LayerReader, Protocol):
+    """A reader of a format whose stacks may end in a norm."""
 
     def final_norm(self, stack: str) -> tuple[np.ndarray, np.ndarray]:
         """gamma and beta at the end of a stack with pre-norm."""
@@ -45,21 +49,23 @@ def layer_tensors(
 
     Args:
         depths: layers of "encoder" and "decoder".
-        pre_norm: whether there are final norms.
+        pre_norm: whether there are final norms; `reader` is a `PreNormReader` then.
         ssru: whether the decoder has SSRUs instead of self-attention; `reader` is an `SSRUReader` then.
     """
-    tensors = {}
+    tensors: dict[str, Any] = {}
     for stack, depth in depths.items():
         for layer in range(depth):
             name = f"{stack}/layer_{layer}"
             for kind in _sublayers(stack, ssru):
-                linears = reader.ssru(layer) if kind == "ssru" else reader.attention(stack, layer, kind)
+                linears = (
+                    cast(SSRUReader, reader).ssru(layer) if kind == "ssru" else reader.attention(stack, layer, kind)
+                )
                 _put_linears(tensors, f"{name}/{kind}", linears)
                 _put_norm(tensors, f"{name}/{kind}_norm", reader.norm(stack, layer, kind))
             _put_linears(tensors, f"{name}/feed_forward", reader.feed_forward(stack, layer))
             _put_norm(tensors, f"{name}/feed_forward_norm", reader.norm(stack, layer, "feed_forward"))
         if pre_norm:
-            _put_norm(tensors, f"{stack}/final_norm", reader.final_norm(stack))
+            _put_norm(tensors, f"{stack}/final_norm", cast(PreNormReader, reader).final_norm(stack))
     biased = _fill_biases(tensors)
     return {name: np.ascontiguousarray(value, np.float32) for name, value in tensors.items()}, biased
 

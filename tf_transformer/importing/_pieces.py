@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 import pathlib
 import re
 
@@ -20,7 +21,7 @@ from tf_transformer.text import (
     read_model_file,
 )
 
-# OPUS-MT's models with several target languages are told which one by a token before the text: ">>deu<< Hello."
+# OPUS-MT's models with several target languages read which one from a token before the text: ">>deu<< Hello."
 _LANGUAGE = re.compile(r">>[^<>\s]+<<")
 _SPACE = "▁"
 # "<s>", "<unused_7>": no text.
@@ -67,7 +68,7 @@ def with_unknown_characters(model: bytes, vocabulary: Vocabulary) -> bytes:
     """The model with a piece for each token of characters that it does not know; unchanged where there is none.
 
     SentencePiece passes unknown characters on as they are, and Marian looks each string up in its vocabulary: there
-    they may be known from the other language. They cost as much as the unknown piece, so no other word is cut anew.
+    they may be known from the other language. They cost as much as the unknown piece, so no other word is split anew.
     """
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     if proto.trainer_spec.byte_fallback:
@@ -103,7 +104,7 @@ def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
 
     Argos' packages of OPUS-MT's models have the source's alone: it suffices to write text, for pieces are just joined.
     To read text, which scoring and training do, the stand-in takes the vocabulary's order, by frequency, for
-    probabilities; its pieces are the model's, but a word may be cut at other places than in training.
+    probabilities; its pieces are the model's, but a word may be split at other places than in training.
     """
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     special = {vocabulary.pad, vocabulary.unknown, vocabulary.start, vocabulary.end}
@@ -113,7 +114,7 @@ def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
         return model
     logger.warning(
         "There is one SentencePiece model for the source only. The target's is made from the vocabulary: translations "
-        "are right; `score`, perplexity and fine-tuning may cut target words at other places than the model's training."
+        "are right; `score`, perplexity and fine-tuning may split target words differently from the model's training."
     )
     controls = [piece for piece in proto.pieces if piece.type in (_Piece.UNKNOWN, _Piece.CONTROL)]
     names = {piece.piece for piece in controls}
@@ -130,7 +131,9 @@ def piece_names(model: bytes) -> list[str]:
     return [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces]
 
 
-def sentencepiece_files(directory: pathlib.Path, source=None, target=None) -> tuple[bytes, bytes | None]:
+def sentencepiece_files(
+    directory: pathlib.Path, source: str | os.PathLike | None = None, target: str | os.PathLike | None = None
+) -> tuple[bytes, bytes | None]:
     """The checked SentencePiece models of source and target; the second is None where there is one only.
 
     They are looked for in `directory` and in the one above it, where Argos' packages have them.

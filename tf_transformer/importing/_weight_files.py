@@ -118,7 +118,7 @@ def _check_dataset(file: pathlib.Path, name: str, item: "h5py.Dataset") -> None:
     _check_type(file, name, str(item.dtype), _FLOATS)
     if item.shape is None or 0 in item.shape or item.id.get_storage_size() != item.nbytes:
         # Keras neither compresses nor leaves anything out.
-        raise ImportedModelError(f"{file}: {show(name)} is not there as it says, {item.nbytes:,} bytes.")
+        raise ImportedModelError(f"{file}: {show(name)} does not have the size that it states, {item.nbytes:,} bytes.")
 
 
 def _oriented(name: str, value: np.ndarray) -> np.ndarray:

@@ -56,7 +56,9 @@ def scaled_dot_product_attention(
 
 def _with_causal(mask: Any, queries: Any, keys: Any) -> Any:
     """`mask` or None, combined with the causal mask: (B or 1, T, S)."""
-    past = (ops.arange(keys)[None, :] <= ops.arange(queries)[:, None])[None]
+    # In float32: on a GPU TensorFlow compares int32 in host memory.
+    places = [ops.cast(ops.arange(count), "float32") for count in (keys, queries)]
+    past = (places[0][None, :] <= places[1][:, None])[None]
     return past if mask is None else ops.logical_and(mask, past)
 
 

@@ -72,8 +72,9 @@ class _Blocks:
         """Ones where the keys of block `index` may be attended to, else zeros: broadcastable to (B, H, T, size)."""
         if not self.causal:
             return allowed
-        positions = index * self.size + ops.arange(self.size)
-        past = positions[None, :] <= ops.arange(self.queries)[:, None]
+        # In float32: on a GPU TensorFlow compares int32 in host memory.
+        positions = ops.cast(index * self.size, "float32") + ops.cast(ops.arange(self.size), "float32")
+        past = positions[None, :] <= ops.cast(ops.arange(self.queries), "float32")[:, None]
         return allowed * ops.cast(past, "float32")
 
 
@@ -152,4 +153,4 @@ def _after(index: Any, carry: Any) -> Any:
     TensorFlow runs independent iterations of a loop in parallel and would hold the weights of up to ten blocks.
     """
     few = carry[:1, :1, :1, :1]
-    return index + ops.sum(ops.cast(few < few, "int32"))
+    return index + ops.cast(ops.sum(ops.cast(few < few, "float32")), "int32")

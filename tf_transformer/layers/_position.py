@@ -23,9 +23,10 @@ def sinusoidal_encoding(positions: Any, dim: int, kind: str = "sinusoidal") -> A
     rates = _rates(dim, kind)
     # sin(pos * rate) = sin(block * (256 * rate mod 2 pi) + rest * rate), with small angles on the right.
     per_block = (_BLOCK * rates) % (2 * math.pi)
-    positions = ops.cast(positions, "int32")
-    block = ops.cast(positions // _BLOCK, "float32")[..., None]
-    rest = ops.cast(positions % _BLOCK, "float32")[..., None]
+    # In float32, which is exact up to 2^24: GPUs have no kernels for the division of int32.
+    positions = ops.cast(positions, "float32")[..., None]
+    block = ops.floor(positions / _BLOCK)
+    rest = positions - block * _BLOCK
     angles = block * per_block.astype("float32") + rest * rates.astype("float32")  # (…, dim / 2)
     sines, cosines = ops.sin(angles), ops.cos(angles)
     if kind == "sinusoidal":

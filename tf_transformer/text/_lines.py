@@ -1,4 +1,4 @@
-"""The line reader, and text that stays one line: as many lines out as in, whatever bytes they hold."""
+"""Line reader, and text on one line: as many lines are written as were read, whatever bytes they contain."""
 
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
@@ -7,7 +7,7 @@ MAX_LINE_BYTES = 1 << 20
 """Bytes kept of a longer line: many times what any model reads of a sentence."""
 
 _UTF8_MARK = b"\xef\xbb\xbf"
-# All that some program takes for the end of a line, which ours must not put into one.
+# Characters that some programs read as the end of a line; no line that we write contains them.
 _LINE_ENDS = {ord(mark): " " for mark in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 _CELL_ENDS = _LINE_ENDS | {ord("\t"): " "}
 

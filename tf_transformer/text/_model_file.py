@@ -5,6 +5,7 @@ blindly is checked here first.
 """
 
 import hashlib
+import os
 import pathlib
 from typing import Any
 
@@ -26,11 +27,11 @@ class TokenizerError(ValueError):
     """A tokenizer, its files or its training data that cannot be used, and why."""
 
 
-def read_model_file(path: str | pathlib.Path) -> bytes:
+def read_model_file(path: str | os.PathLike) -> bytes:
     """The checked bytes of the SentencePiece model at `path`."""
     path = pathlib.Path(path)
     if not path.is_file():
-        raise TokenizerError(f"expected a SentencePiece model, found no file at {path}; check the path")
+        raise TokenizerError(f"expected a SentencePiece model. Received: {path}, which is no file. Check the path")
     if path.stat().st_size > MAX_BYTES:
         raise TokenizerError(f"{path}: {path.stat().st_size:,} bytes are more than a model has ({MAX_BYTES:,})")
     data = path.read_bytes()

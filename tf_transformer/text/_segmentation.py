@@ -36,7 +36,7 @@ class Segmenter(tf.Module):
         Segmenter("en")(["Dr. Smith sleeps. He snores."])  # [["Dr. Smith sleeps.", "He snores."]]
     """
 
-    def __init__(self, language: str | None = None):
+    def __init__(self, language: str | None = None) -> None:
         super().__init__(name="segmenter")
         self.language = language
         self._rules = rules_of(language)

@@ -37,7 +37,7 @@ class IdMap:
         if not self.ids or not all(0 <= i < self.vocab_size for i in (*self.ids, *special)):
             raise TokenizerError(f"a table of ids needs ids from 0 to vocab_size - 1 = {self.vocab_size - 1}")
         if self.eos_id in (self.pad_id, self.bos_id, self.unk_id):
-            raise TokenizerError(f"eos_id must differ from the other special ids, got {special}")
+            raise TokenizerError(f"eos_id must differ from the other special ids. Received: {special}")
 
     def to_model(self) -> np.ndarray:
         """The table [SentencePiece vocabulary] int32 of model ids."""
@@ -56,7 +56,7 @@ class IdMap:
     def to_json(self) -> str:
         fields = dataclasses.asdict(self)
         if self.add_eos:
-            del fields["add_eos"]  # the rule, and the hashes of tables from before it could be told
+            del fields["add_eos"]  # the rule, and the hashes of tables from before the field existed
         return json.dumps(fields, separators=(",", ":"), sort_keys=True)
 
     @classmethod
@@ -101,7 +101,7 @@ class Subwords:
         name: what error messages call the model: its file.
     """
 
-    def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model"):
+    def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model") -> None:
         check_model(model, name)
         self.model = model
         self.id_map = id_map
@@ -159,8 +159,8 @@ class Subwords:
         ids = (p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
         if ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise TokenizerError(
-                f"{name}: expected the ids 0, 1, 2, 3 for PAD, UNK, BOS and EOS, got {ids} (-1: none); "
-                "train it with train_tokenizer, or give it an IdMap"
+                f"{name}: expected the ids 0, 1, 2, 3 for PAD, UNK, BOS and EOS. Received: {ids} (-1: none). "
+                "Train it with train_tokenizer, or give it an IdMap"
             )
 
     def _check_map(self, id_map: IdMap, name: str) -> None:

@@ -38,7 +38,7 @@ class Tokenizer(tf.Module):
     Rows end in EOS unless `add_eos` of the table of ids is False.
     """
 
-    def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model"):
+    def __init__(self, model: bytes, id_map: IdMap | None = None, name: str = "the SentencePiece model") -> None:
         super().__init__(name="tokenizer")
         self._subwords = Subwords(model, id_map, name)
         self.add_eos: bool = self._subwords.add_eos
@@ -121,7 +121,7 @@ class _LastingModel(tf.saved_model.experimental.TrackableResource):
     `keras.utils.set_random_seed` empty that.
     """
 
-    def __init__(self, model: bytes, name: str):
+    def __init__(self, model: bytes, name: str) -> None:
         super().__init__()
         self._model, self._shared_name = model, name
         _ = self.resource_handle  # reading it creates the resource
@@ -184,8 +184,8 @@ def load_tokenizers(directory: str | os.PathLike) -> TokenizerPair:
     if (directory / f"{SOURCE}.model").exists():
         return TokenizerPair(_load(directory, SOURCE), _load(directory, TARGET))
     raise TokenizerError(
-        f"expected tokenizer.model, or source.model and target.model, in {directory}, found neither; "
-        "is it a prepared directory or a WORKDIR?"
+        f"expected tokenizer.model, or source.model and target.model, in {directory}. Received: neither. "
+        "Is it a prepared directory or a WORKDIR?"
     )
 
 

@@ -46,7 +46,7 @@ def train_model(
     """
     if not MIN_VOCAB_SIZE <= vocab_size <= MAX_VOCAB_SIZE:
         raise TokenizerError(
-            f"expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}, got {vocab_size:,}"
+            f"expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}. Received: {vocab_size:,}"
         )
     texts = _not_empty(texts)
     model = _train(_with_ascii(texts), vocab_size, character_coverage)
@@ -70,7 +70,7 @@ class Subsample:
         seed: what the choice depends on, besides the stream.
     """
 
-    def __init__(self, max_texts: int, max_bytes: int, seed: int):
+    def __init__(self, max_texts: int, max_bytes: int, seed: int) -> None:
         self._max_texts, self._max_bytes = max_texts, max_bytes
         self._random = random.Random(seed)
         self._texts: list[bytes] = []

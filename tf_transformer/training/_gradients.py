@@ -27,7 +27,8 @@ class DropoutSeeds:
         seed = tf.stack([tf.cast(self._seed, tf.int32), tf.cast(step, tf.int32)])
         seed = tf.random.experimental.stateless_fold_in(seed, tf.cast(part, tf.int32))
         seeds = tf.random.stateless_uniform([len(self._states), 2], seed, None, None, tf.uint32)
-        values = [tf.cast(row, state.dtype) for row, state in zip(tf.unstack(seeds), self._states)]
+        # Not unstacked: that has no kernel for uint32 on GPUs.
+        values = [tf.cast(seeds[index], state.dtype) for index, state in enumerate(self._states)]
         return keras.StatelessScope(state_mapping=list(zip(self._states, values)))
 
 

@@ -63,7 +63,7 @@ def projected_loss(
             equation 4 adds up over the two passes, so that it has the size of a loss without R-Drop.
     """
     rows = _side_by_side(hidden) if r_drop else tf.reshape(hidden, [-1, hidden.shape[-1]])  # (N, D) or (N, 2 D)
-    labels = tf.reshape(tf.cast(labels, tf.int32), [-1])
+    labels = tf.reshape(labels, [-1])
     weights = tf.cast(tf.not_equal(labels, ignore_id), tf.float32)
     one_pass = _Chunk(tf.cast(table, hidden.dtype), bias, label_smoothing, scale)
     chunk = _TwoPasses(one_pass, r_drop) if r_drop else one_pass
@@ -205,7 +205,9 @@ def _in_chunks(
     size = (count + chunks - 1) // chunks
     fill = chunks * size - count
     rows = tf.reshape(tf.pad(rows, [[0, fill], [0, 0]]), [chunks, size, dim])
-    labels, weights = (tf.reshape(tf.pad(x, [[0, fill]]), [chunks, size]) for x in (labels, weights))
+    # Concatenated, because GPUs have no kernel that pads int64.
+    filled = (tf.concat([x, tf.zeros([fill], x.dtype)], 0) for x in (labels, weights))
+    labels, weights = (tf.reshape(x, [chunks, size]) for x in filled)
 
     def step(
         index: tf.Tensor, total: ProjectedLoss, to_hidden: tf.TensorArray

@@ -187,6 +187,9 @@ class TrainStep:
         self, rows: dict[str, tf.Tensor], counters: Counters, stop: tf.Tensor
     ) -> tuple[Counters, StepReport]:
         context = tf.distribute.get_replica_context()
+        if not self._static:
+            # On a GPU most kernels of int32 compute in host memory; those of int64 do not.
+            rows = {name: tf.cast(ids, tf.int64) for name, ids in rows.items()}
         tokens = tf.math.count_nonzero(rows["labels"], dtype=tf.float32)
         tokens, stops = self._sum(context, [tokens, stop])
         step = counters.step + 1

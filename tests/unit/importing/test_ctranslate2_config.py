@@ -15,10 +15,10 @@ from tf_transformer.workdir.checkpoints import load_model_tensors
 
 REJECTED = {
     "add_source_bos": (True, "add_source_bos is true: our sources begin with no start token"),
-    "add_source_eos": ("yes", "add_source_eos must be true or false, not 'yes'"),
+    "add_source_eos": ("yes", "add_source_eos must be true or false. Received: 'yes'"),
     "decoder_start_token": (None, "decoder_start_token is null"),
     "eos_token": (["</s>"], "eos_token must be a token"),
-    "unk_token": (7, "unk_token must be a token, not 7"),
+    "unk_token": (7, "unk_token must be a token. Received: 7"),
     "layer_norm_epsilon": (-1e-5, "layer_norm_epsilon must be a number above 0"),
 }
 

@@ -154,7 +154,7 @@ def test_saved_pairs_come_back(tmp_path, tokenizer, mapped):
 
 
 def test_a_directory_without_a_tokenizer_is_an_error(tmp_path):
-    with pytest.raises(TokenizerError, match="found neither"):
+    with pytest.raises(TokenizerError, match="Received: neither"):
         load_tokenizers(tmp_path)
     (tmp_path / "source.model").write_bytes(b"")
     with pytest.raises(TokenizerError, match=r"source\.model"):

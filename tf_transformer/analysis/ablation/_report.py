@@ -6,6 +6,7 @@ import os
 import pathlib
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tf_transformer._files import write_json
@@ -149,7 +150,7 @@ OURS, THEIRS = "#0072b2", "#d55e00"
 
 
 def ablation_figure(results: Sequence[RowResult], title: str = "") -> Figure:
-    """A figure with a line a row: the difference to the first row in perplexity, in percent, and in BLEU, in points.
+    """A figure with one line per row: difference to the first row in perplexity, in percent, and in BLEU, in points.
 
     Differences, because the figures themselves are of other data, other sizes and another BLEU.
     """
@@ -158,8 +159,8 @@ def ablation_figure(results: Sequence[RowResult], title: str = "") -> Figure:
     perplexity = [100 * (result.perplexity / reference.perplexity - 1) for result in results]
     bleu = [result.sacrebleu - reference.sacrebleu for result in results]
     papers = [PAPER.get(result.row) if base else None for result in results]
-    paper_perplexity = [100 * (row.perplexity / base.perplexity - 1) if row else None for row in papers]
-    paper_bleu = [row.bleu - base.bleu if row else None for row in papers]
+    paper_perplexity = [100 * (row.perplexity / base.perplexity - 1) if row and base else None for row in papers]
+    paper_bleu = [row.bleu - base.bleu if row and base else None for row in papers]
     figure = Figure(figsize=(9.0, 1.6 + 0.34 * len(results)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     names = [result.row for result in results]
@@ -171,13 +172,14 @@ def ablation_figure(results: Sequence[RowResult], title: str = "") -> Figure:
     return figure
 
 
-def _panel(axis, names, ours, theirs, label: str) -> None:
+def _panel(axis: Axes, names: list[str], ours: list[float], theirs: list[float | None], label: str) -> None:
     places = range(len(names))
     axis.axvline(0.0, color="#999999", linewidth=0.8)
     axis.scatter(ours, places, color=OURS, s=36, label="this run (sacreBLEU)", zorder=3)
     known = [(value, place) for value, place in zip(theirs, places) if value is not None]
     if known:
-        axis.scatter(*zip(*known), facecolors="none", edgecolors=THEIRS, s=52, label="the paper", zorder=2)
+        values, rows = zip(*known)
+        axis.scatter(values, rows, facecolors="none", edgecolors=THEIRS, s=52, label="the paper", zorder=2)
     axis.set_yticks(places, names, fontsize=8)
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.set_xlabel(label, fontsize=8)

@@ -101,7 +101,7 @@ def scale_model(model: ModelConfig, scale: float, depth_scale: float = 1.0) -> M
     """A model with its widths and depths multiplied; nothing falls below 1, and d_model stays even."""
     for name, factor in (("scale", scale), ("depth scale", depth_scale)):
         if not 0 < factor <= 1:
-            raise ConfigError(f"The {name} of an ablation is above 0 and at most 1, not {factor:g}.")
+            raise ConfigError(f"Expected the {name} of an ablation above 0 and at most 1. Received: {factor:g}.")
     changes = {name: max(1, round(getattr(model, name) * scale)) for name in _WIDTHS}
     changes["model_dim"] += changes["model_dim"] % 2
     changes["num_layers"] = max(1, round(model.num_layers * depth_scale))

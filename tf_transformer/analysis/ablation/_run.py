@@ -79,7 +79,7 @@ class Ablation:
         split: str = "validation",
         command: str = "",
         train: Callable[..., TrainingResult] = train,
-    ):
+    ) -> None:
         self._prepared = PreparedDataset(data)
         self._prepared.lines(split)  # Complains now rather than after the first training.
         self.workdir = pathlib.Path(workdir)

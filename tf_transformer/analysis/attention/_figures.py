@@ -3,10 +3,14 @@
 import functools
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+import numpy as np
 from matplotlib import font_manager
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 
 from tf_transformer.analysis.attention._maps import KINDS, AttentionMaps
@@ -89,7 +93,7 @@ def chosen(name: str, wanted: Sequence[int] | None, count: int) -> list[int]:
     wanted = list(range(count)) if wanted is None else list(wanted)
     wrong = [index + 1 for index in wanted if not 0 <= index < count]
     if wrong or not wanted:
-        raise ValueError(f"There are {name}s 1 to {count} in this model; asked for {wrong or 'none'}.")
+        raise ValueError(f"Expected {name}s from 1 to {count}, which this model has. Received: {wrong or 'none'}.")
     return wanted
 
 
@@ -99,10 +103,10 @@ class _Grid:
     matplotlib's own layouts measure every label again and again, which takes minutes for a big model.
     """
 
-    def __init__(self, rows: int, columns: int, queries: list[str], keys: list[str]):
+    def __init__(self, rows: int, columns: int, queries: list[str], keys: list[str]) -> None:
         cell = min(0.2, max(0.02, 24 / max(rows * len(queries), columns * len(keys))))
         self._rows, self._queries, self._keys = rows, queries, keys
-        self._text = {"fontsize": token_size(cell), "parse_math": False, "fontfamily": font()}
+        self._text: dict[str, Any] = {"fontsize": token_size(cell), "parse_math": False, "fontfamily": font()}
         self._width, self._height = max(1.0, len(keys) * cell), max(0.6, len(queries) * cell)
         self._left, self._bottom = (text_width(tokens, token_size(cell)) + 0.15 for tokens in (queries, keys))
         right = self._left + columns * self._width + (columns - 1) * _GAP
@@ -111,7 +115,7 @@ class _Grid:
         self.figure = Figure(figsize=self._size)
         self._bar = right + 0.2, self._bottom, 0.12, min(3.0, top - self._bottom - _TITLE - 0.35)
 
-    def panel(self, row: int, column: int):
+    def panel(self, row: int, column: int) -> Axes:
         """The axes of one panel, without ticks."""
         left = self._left + column * (self._width + _GAP)
         bottom = self._bottom + (self._rows - 1 - row) * (self._height + _TITLE)
@@ -120,7 +124,7 @@ class _Grid:
         axis.set_yticks([])
         return axis
 
-    def label(self, axis, row: int, column: int) -> None:
+    def label(self, axis: Axes, row: int, column: int) -> None:
         """Write the tokens that the panels of a row or a column share."""
         axis.tick_params(length=0, pad=2)
         if column == 0:
@@ -128,15 +132,15 @@ class _Grid:
         if row == self._rows - 1:
             axis.set_xticks(range(len(self._keys)), self._keys, rotation=90, **self._text)
 
-    def finish(self, image, title: str) -> None:
+    def finish(self, image: AxesImage, title: str) -> None:
         """Add the colour bar and the title."""
         bar = self.figure.colorbar(image, cax=self._axes(*self._bar), label="weight")
         bar.ax.tick_params(labelsize=SMALL - 1)
-        bar.ax.yaxis.label.set_size(SMALL)
+        bar.ax.yaxis.label.set_fontsize(SMALL)
         self.figure.suptitle(title, fontsize=SMALL + 3, x=self._left / self._size[0], ha="left",
                              y=1 - 0.08 / self._size[1], va="top")  # fmt: skip
 
-    def _axes(self, left: float, bottom: float, width: float, height: float):
+    def _axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
         across, up = self._size
         return self.figure.add_axes((left / across, bottom / up, width / across, height / up))
 
@@ -182,7 +186,7 @@ def lines(
     return figure
 
 
-def _lines(matrix, rows, colour: str, beside: float) -> LineCollection:
+def _lines(matrix: np.ndarray, rows: Iterable[int], colour: str, beside: float) -> LineCollection:
     pairs = [(row, column) for row in rows for column in range(matrix.shape[1]) if matrix[row, column] >= _FAINTEST]
     strength = [float(min(1.0, matrix[pair])) for pair in pairs]
     segments = [((0.0, row + beside), (1.0, column + beside)) for row, column in pairs]
@@ -190,8 +194,8 @@ def _lines(matrix, rows, colour: str, beside: float) -> LineCollection:
     return LineCollection(segments, colors=colour, alpha=strength or None, linewidths=widths, capstyle="round")
 
 
-def _tokens(axis, queries: list[str], keys: list[str], looking: set[int]) -> None:
-    text = {"fontsize": SMALL, "va": "center", "parse_math": False, "fontfamily": font()}
+def _tokens(axis: Axes, queries: list[str], keys: list[str], looking: set[int]) -> None:
+    text: dict[str, Any] = {"fontsize": SMALL, "va": "center", "parse_math": False, "fontfamily": font()}
     for row, token in enumerate(queries):
         axis.text(-0.04, row, token, ha="right", alpha=1.0 if row in looking else 0.35, **text)
     for row, token in enumerate(keys):
@@ -201,7 +205,7 @@ def _tokens(axis, queries: list[str], keys: list[str], looking: set[int]) -> Non
     axis.axis("off")
 
 
-def _legend(axis, heads: list[int]) -> None:
+def _legend(axis: Axes, heads: list[int]) -> None:
     patches = [
         Patch(color=HEAD_COLOURS[order % len(HEAD_COLOURS)], label=str(head + 1)) for order, head in enumerate(heads)
     ]

@@ -3,9 +3,14 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tf_transformer.model import Transformer
+    from tf_transformer.text import Tokenizer, TokenizerPair
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +44,7 @@ class AttentionMaps:
     def weights(self, kind: str) -> np.ndarray:
         """The weights (layers, H, queries, keys) of "encoder", "decoder" or "cross"."""
         if kind not in KINDS:
-            raise ValueError(f"The kinds of attention are {', '.join(KINDS)}; there is no {kind!r}.")
+            raise ValueError(f"Expected a kind of attention: {', '.join(KINDS)}. Received: {kind!r}.")
         return getattr(self, kind)
 
     def queries(self, kind: str) -> list[str]:
@@ -62,7 +67,7 @@ class AttentionMaps:
             return cls(**tokens, **{kind: saved[kind] for kind in KINDS})
 
 
-def attention_maps(model, tokenizers, source: str, target: str) -> AttentionMaps:
+def attention_maps(model: "Transformer", tokenizers: "TokenizerPair", source: str, target: str) -> AttentionMaps:
     """The maps of a `Transformer` for a source sentence and a given translation of it.
 
     Args:
@@ -73,8 +78,10 @@ def attention_maps(model, tokenizers, source: str, target: str) -> AttentionMaps
     return maps_of_ids(model, tokenizers, tokenizers.source.encode(source), tokenizers.target.encode(target))
 
 
-def maps_of_ids(model, tokenizers, source: Sequence[int], labels: Sequence[int]) -> AttentionMaps:
-    """As `attention_maps`, of ids: `source` and `labels`, what the decoder is to write, both ending in EOS."""
+def maps_of_ids(
+    model: "Transformer", tokenizers: "TokenizerPair", source: Sequence[int], labels: Sequence[int]
+) -> AttentionMaps:
+    """The maps of ids: `source`, and `labels`, which the decoder is to write; both end in EOS."""
     decoder_input = [model.config.bos_id, *labels[:-1]]
     inputs = {"source": np.array([source], "int32"), "target": np.array([decoder_input], "int32")}
     _, weights = model(inputs, training=False, return_attention_scores=True)
@@ -87,7 +94,7 @@ def maps_of_ids(model, tokenizers, source: Sequence[int], labels: Sequence[int])
     )
 
 
-def _stacked(layers) -> np.ndarray:
+def _stacked(layers: Iterable[Any]) -> np.ndarray:
     """The weights (1, H, queries, keys) of each layer as one array (layers, H, queries, keys)."""
     return np.stack([np.asarray(layer, dtype="float32")[0] for layer in layers])
 
@@ -121,7 +128,7 @@ def maps_of_workdir(
     )
 
 
-def _at_most(limit: int, tokenizer, text: str, side: str) -> list[int]:
+def _at_most(limit: int, tokenizer: "Tokenizer", text: str, side: str) -> list[int]:
     """The ids of a text as a translator reads it: truncated if too long, one PAD if empty."""
     ids = list(tokenizer.encode(text))
     if len(ids) > limit:

@@ -1,13 +1,18 @@
 """Figures of a whole model: the summary of its heads, and its positional encodings."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tf_transformer.analysis.attention._figures import SMALL
 from tf_transformer.analysis.attention._maps import KINDS
 from tf_transformer.analysis.attention._summary import HeadSummary
+
+if TYPE_CHECKING:
+    from tf_transformer.model import Transformer
 
 _PANELS = {
     "entropy": "entropy, bits",
@@ -21,7 +26,7 @@ _PANELS = {
 
 
 def summary_figure(summaries: Sequence[HeadSummary]) -> Figure:
-    """A figure with a row a kind of attention and a column a measure; each cell is a head."""
+    """A figure with one row per kind of attention and one column per measure; each cell is a head."""
     grids = {kind: _grids([head for head in summaries if head.kind == kind]) for kind in KINDS}
     heights = [next(iter(grid.values())).shape[0] for grid in grids.values()]
     heads = next(iter(grids["encoder"].values())).shape[1]
@@ -54,10 +59,10 @@ def _grids(heads: Sequence[HeadSummary]) -> dict[str, np.ndarray]:
     return grids
 
 
-def _draw(axis, grid: np.ndarray, highest: float) -> None:
+def _draw(axis: Axes, grid: np.ndarray, highest: float) -> None:
     axis.imshow(grid, cmap="Blues", vmin=0.0, vmax=max(highest, 1e-9), aspect="equal")
-    axis.set_xticks(range(grid.shape[1]), range(1, grid.shape[1] + 1), fontsize=SMALL - 2)
-    axis.set_yticks(range(grid.shape[0]), range(1, grid.shape[0] + 1), fontsize=SMALL - 2)
+    axis.set_xticks(range(grid.shape[1]), map(str, range(1, grid.shape[1] + 1)), fontsize=SMALL - 2)
+    axis.set_yticks(range(grid.shape[0]), map(str, range(1, grid.shape[0] + 1)), fontsize=SMALL - 2)
     axis.tick_params(length=0, pad=1)
     for (row, column), value in np.ndenumerate(grid):
         ink = "white" if value > 0.6 * highest else "#222222"
@@ -70,11 +75,14 @@ def position_vectors(kind: str = "sinusoidal", dim: int = 512, length: int = 128
     from tf_transformer.layers import sinusoidal_encoding
 
     if kind not in ("sinusoidal", "t2t", "marian"):
-        raise ValueError(f"Positions by formula are sinusoidal, t2t or marian, not {kind!r}: the rest are in a model.")
+        raise ValueError(
+            f"Expected positions by formula: sinusoidal, t2t or marian. Received: {kind!r}. For others, use "
+            "positions_of_model."
+        )
     return np.asarray(sinusoidal_encoding(np.arange(length), dim, kind))
 
 
-def positions_of_model(model, length: int = 128) -> np.ndarray:
+def positions_of_model(model: "Transformer", length: int = 128) -> np.ndarray:
     """The encodings that a Transformer adds to its source: (at most `length`, D); learned ones as they are now."""
     config = model.config
     if config.positions == "learned":
@@ -107,7 +115,15 @@ def positions_figure(vectors: np.ndarray, title: str = "Positional encodings") -
     return figure
 
 
-def _image(figure, axis, values, colours, limits, title, labels) -> None:
+def _image(
+    figure: Figure,
+    axis: Axes,
+    values: np.ndarray,
+    colours: str,
+    limits: tuple[float | None, float | None],
+    title: str,
+    labels: tuple[str, str],
+) -> None:
     image = axis.imshow(values, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest")
     axis.set_title(title, fontsize=SMALL + 1)
     axis.set_xlabel(labels[0], fontsize=SMALL)

@@ -4,11 +4,17 @@ import csv
 import dataclasses
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tf_transformer.analysis.attention._maps import KINDS
 from tf_transformer.decoding import length_batches
+
+if TYPE_CHECKING:
+    from tf_transformer.config import ModelConfig
+    from tf_transformer.model import Transformer
+    from tf_transformer.text import TokenizerPair
 
 BATCH_SENTENCES = 32
 BATCH_WEIGHTS = 4_000_000
@@ -57,7 +63,9 @@ _SHARES = {
 }
 
 
-def summarise_heads(model, tokenizers, pairs: Iterable[tuple[str, str]]) -> list[HeadSummary]:
+def summarise_heads(
+    model: "Transformer", tokenizers: "TokenizerPair", pairs: Iterable[tuple[str, str]]
+) -> list[HeadSummary]:
     """The habits of every head of a Transformer over sentence pairs, in the order of kinds, layers and heads.
 
     Args:
@@ -91,8 +99,8 @@ def role_of(measures: dict[str, float]) -> str:
 class _Totals:
     """Sums over the queries of a corpus, each of shape (layers, heads)."""
 
-    def __init__(self):
-        self._sums = {name: 0.0 for name in MEASURES}
+    def __init__(self) -> None:
+        self._sums: dict[str, Any] = {name: 0.0 for name in MEASURES}
         self._counts = {name: 0 for name in MEASURES}
 
     def add(self, weights: np.ndarray, causal: bool) -> None:
@@ -122,7 +130,9 @@ class _Totals:
             yield HeadSummary(kind, layer + 1, head + 1, **measures, role=role_of(measures))
 
 
-def _batches(config, tokenizers, pairs: Sequence[tuple[str, str]]) -> Iterator[list[tuple[list[int], list[int]]]]:
+def _batches(
+    config: "ModelConfig", tokenizers: "TokenizerPair", pairs: Sequence[tuple[str, str]]
+) -> Iterator[list[tuple[list[int], list[int]]]]:
     """Pairs of ids, the source's and the decoder's input, in batches of similar length."""
     sources = tokenizers.source.encode_batch(source for source, _ in pairs)
     targets = [[config.bos_id, *ids[:-1]] for ids in tokenizers.target.encode_batch(target for _, target in pairs)]
@@ -162,7 +172,7 @@ def summary_text(summaries: Sequence[HeadSummary]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _shown(column: str, value) -> str:
+def _shown(column: str, value: float | str) -> str:
     if column in ("entropy", "distance"):
         return f"{value:.2f}"
     return f"{100 * value:.0f}%" if column in MEASURES else str(value)

@@ -9,6 +9,7 @@ bytes and the NUL. All of it is little-endian.
 import dataclasses
 import math
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -133,7 +134,7 @@ def _scaled(name: str, value: np.ndarray, scale: np.ndarray, file: BinaryFile) -
 
 # The first version of the format that has config.json.
 _WITH_FILE = 6
-# What CTranslate2 takes where config.json says null.
+# The values of CTranslate2 where config.json has null.
 _EPSILON = 1e-5
 _TOKENS = dict(zip(TEXTS, ("<unk>", "<s>", "</s>")))
 _FLAGS = {"add_source_bos": "with_source_bos", "add_source_eos": "with_source_eos"}
@@ -163,33 +164,33 @@ def read_config(directory: pathlib.Path, binary: BinaryModel) -> CTranslate2Conf
     tokens[_START] = values.get(_START, tokens["bos_token"])
     if tokens[_START] is None:
         raise ImportedModelError(
-            f"{name}: {_START} is null: this model is told with each sentence what to start from; ours are not."
+            f"{name}: {_START} is null: this model needs a start token with each sentence; ours do not."
         )
     for field, token in tokens.items():
         if not isinstance(token, str) or not token:
-            raise ImportedModelError(f"{name}: {field} must be a token, not {show(token)}.")
+            raise ImportedModelError(f"{name}: {field} must be a token. Received: {show(token)}.")
     flags = {field: values.get(field, False) for field in _FLAGS}
     for field, flag in flags.items():
         if not isinstance(flag, bool):
-            raise ImportedModelError(f"{name}: {field} must be true or false, not {show(flag)}.")
+            raise ImportedModelError(f"{name}: {field} must be true or false. Received: {show(flag)}.")
     if flags["add_source_bos"]:
         raise ImportedModelError(f"{name}: add_source_bos is true: our sources begin with no start token.")
     epsilon = _epsilon(values.get("layer_norm_epsilon"), name)
     return CTranslate2Config(tokens["unk_token"], tokens["eos_token"], tokens[_START], flags["add_source_eos"], epsilon)
 
 
-def _epsilon(value, name: pathlib.Path) -> float:
+def _epsilon(value: Any, name: pathlib.Path) -> float:
     if value is None:
         return _EPSILON
     if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
-        raise ImportedModelError(f"{name}: layer_norm_epsilon must be a number above 0, not {show(value)}.")
+        raise ImportedModelError(f"{name}: layer_norm_epsilon must be a number above 0. Received: {show(value)}.")
     return float(value)
 
 
 def _older(binary: BinaryModel) -> dict:
     """The same settings from the variables of a model that is older than config.json."""
     found = binary.variables
-    values = {name: bytes(found[name]).decode("utf-8", "replace") for name in _TOKENS if name in found}
+    values: dict[str, Any] = {name: bytes(found[name]).decode("utf-8", "replace") for name in _TOKENS if name in found}
     values |= {field: bool(found[flag].any()) for field, flag in _FLAGS.items() if flag in found}
     if _ITS_OWN in found and found[_ITS_OWN].any():
         values[_START] = None

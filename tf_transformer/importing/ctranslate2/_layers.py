@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,9 @@ _MUST_BE_OFF = re.compile(r"(encoder|decoder)/(alibi|alibi_use_positive_position
 
 
 class CTranslate2Layers:
-    """Reads layers, embeddings and flags, and knows which variables nobody has read: parts that we do not have."""
+    """Reader of layers, embeddings and flags. Reports variables that were not read: parts that we do not have."""
 
-    def __init__(self, binary: BinaryModel, file: pathlib.Path):
+    def __init__(self, binary: BinaryModel, file: pathlib.Path) -> None:
         self._variables, self._file = _renamed(binary), file
         self._read = set(VARIABLES)
         self.depths = {stack: self._depth(stack) for stack in ("encoder", "decoder")}
@@ -32,7 +33,7 @@ class CTranslate2Layers:
     def error(self, what: str) -> ImportedModelError:
         return ImportedModelError(f"{self._file} has a part that we do not have: {what}.")
 
-    def scalar(self, name: str, default):
+    def scalar(self, name: str, default: Any) -> Any:
         value = self._variables.get(name)
         if value is None:
             return default
@@ -43,7 +44,7 @@ class CTranslate2Layers:
         self._read.add(name)
         return value.item()
 
-    def same(self, flag: str, default):
+    def same(self, flag: str, default: Any) -> Any:
         """A flag that encoder and decoder must agree on."""
         values = {stack: self.scalar(f"{stack}/{flag}", default) for stack in ("encoder", "decoder")}
         if len(set(values.values())) > 1:
@@ -92,7 +93,7 @@ class CTranslate2Layers:
         return self._tensor(name if name in self._variables else f"{stack}/embeddings/weight", 2)
 
     def scaled_embeddings(self, dim: int) -> bool:
-        """Whether embeddings are multiplied by the root of `dim`. The variable is a flag, or the factor itself."""
+        """Return whether embeddings are multiplied by the root of `dim`. The variable is a flag or the factor."""
         factor = self.same("scale_embeddings", 1)
         if isinstance(factor, float) and not np.isclose(factor, 1.0) and not np.isclose(factor, dim**0.5):
             raise self.error(f"embeddings multiplied by {factor:g}")
@@ -137,8 +138,9 @@ class CTranslate2Layers:
         if not 1e-6 < scale < 1e6:
             raise self.error(f"queries_scale {scale}")
         key_dim = min(round(scale**-2), width) or width
-        keys = {part: self._narrowed(found[part], key_dim) for part in ("query", "key")}
-        if all(keys.values()) and np.isclose(scale, key_dim**-0.5, rtol=1e-6):
+        narrow = {part: self._narrowed(found[part], key_dim) for part in ("query", "key")}
+        keys = {part: linear for part, linear in narrow.items() if linear is not None}
+        if len(keys) == len(narrow) and np.isclose(scale, key_dim**-0.5, rtol=1e-6):
             return found | keys | self._narrow_values(found, width)
         kernel, bias = found["query"]
         factor = np.float32(scale * width**0.5)
@@ -158,15 +160,15 @@ class CTranslate2Layers:
         return {"value": narrow, "output": (heads[:, : self._value_dim].reshape(-1, kernel.shape[1]), bias)}
 
     def _narrowed(self, linear: Linear, dim: int) -> Linear | None:
-        """Each head cut to `dim`; None where something else than zeros would be lost."""
+        """Each head truncated to `dim`; None where something else than zeros would be lost."""
         kernel, bias = linear
         heads = kernel.reshape(kernel.shape[0], self._heads, -1)
         biases = np.zeros(kernel.shape[1], np.float32) if bias is None else bias
         biases = biases.reshape(self._heads, -1)
         if heads[..., dim:].any() or biases[:, dim:].any():
             return None
-        cut = heads[..., :dim].reshape(kernel.shape[0], -1)
-        return cut, None if bias is None else biases[:, :dim].reshape(-1)
+        kept = heads[..., :dim].reshape(kernel.shape[0], -1)
+        return kept, None if bias is None else biases[:, :dim].reshape(-1)
 
     def _norm(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         return self._tensor(f"{name}/gamma", 1), self._tensor(f"{name}/beta", 1)

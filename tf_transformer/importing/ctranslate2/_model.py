@@ -6,6 +6,7 @@ shared_vocabulary.json     or source_vocabulary.json and target_vocabulary.json;
 SentencePiece models       here or, as Argos has them, in the folder above: see `sentencepiece_files`
 """
 
+import os
 import pathlib
 
 import numpy as np
@@ -31,7 +32,9 @@ _DEFAULT_SEARCH = (2, 1.0)
 _OTHER_ACTIVATIONS = {1: "gelu (tanh)", 5: "tanh", 6: "sigmoid"}
 
 
-def read_ctranslate2(directory: pathlib.Path, source_file=None, target_file=None) -> ExternalModel:
+def read_ctranslate2(
+    directory: pathlib.Path, source_file: str | os.PathLike | None = None, target_file: str | os.PathLike | None = None
+) -> ExternalModel:
     """The model of a CTranslate2 directory.
 
     Args:
@@ -101,7 +104,7 @@ def _vocabularies(
 
 
 def _tokens(directory: pathlib.Path, stem: str) -> list[str] | None:
-    """The tokens of a vocabulary in JSON or, as older versions wrote it, a line each; None: there is no such file."""
+    """The tokens of a vocabulary in JSON or, as older versions wrote it, one per line; None: there is no such file."""
     if (file := directory / f"{stem}.json").is_file():
         tokens = read_json(file, list)
         if not all(isinstance(token, str) for token in tokens):

@@ -6,7 +6,9 @@ vocab.json                         and target_vocab.json where the vocabularies 
 source.spm, target.spm             SentencePiece
 """
 
+import os
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,9 @@ _ATTENTION = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
 _PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 
 
-def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None) -> ExternalModel:
+def read_huggingface(
+    directory: pathlib.Path, source_file: str | os.PathLike | None = None, target_file: str | os.PathLike | None = None
+) -> ExternalModel:
     """The model of a folder that `MarianMTModel.save_pretrained` wrote, with its tokenizer's files."""
     config = _Settings(read_json(directory / "config.json"), directory / "config.json")
     config.check()
@@ -85,10 +89,10 @@ def read_huggingface(directory: pathlib.Path, source_file=None, target_file=None
 class _Settings:
     """config.json, with the checks of types and of what we have no part for."""
 
-    def __init__(self, values: dict, file: pathlib.Path):
+    def __init__(self, values: dict, file: pathlib.Path) -> None:
         self._values, self._file = values, file
 
-    def get(self, name: str, default=None):
+    def get(self, name: str, default: Any = None) -> Any:
         value = self._values.get(name)
         return default if value is None else value
 
@@ -110,7 +114,7 @@ class _Settings:
         name = self.get("activation_function", "gelu")
         if not isinstance(name, str) or name not in _ACTIVATIONS:
             raise ImportedModelError(
-                f"{self._file}: the activation must be one of {', '.join(_ACTIVATIONS)}, not {show(name)}."
+                f"{self._file}: the activation must be one of {', '.join(_ACTIVATIONS)}. Received: {show(name)}."
             )
         return _ACTIVATIONS[name]
 
@@ -124,18 +128,19 @@ class _Settings:
         self.activation()
         self.number("d_model", MAX_DIM)
 
-    def _require(self, name: str, expected, found) -> None:
+    def _require(self, name: str, expected: Any, found: Any) -> None:
         if found != expected:
             raise ImportedModelError(
-                f"{self._file}: {name} must be {expected!r}, not {show(found)}: we have no such part."
+                f"{self._file}: {name} must be {expected!r}. Received: {show(found)}: we have no such part."
             )
 
 
 class _Weights:
-    """The weights by PyTorch's names, as a `LayerReader`; knows which nobody has read."""
+    """The weights by PyTorch's names, as a `LayerReader`. Reports weights that were not read."""
 
-    def __init__(self, values: dict[str, np.ndarray], directory: pathlib.Path):
-        self._values, self._directory, self._read = values, directory, set()
+    def __init__(self, values: dict[str, np.ndarray], directory: pathlib.Path) -> None:
+        self._values, self._directory = values, directory
+        self._read: set[str] = set()
 
     def attention(self, stack: str, layer: int, kind: str) -> dict[str, Linear]:
         name = f"model.{stack}.layers.{layer}.{_ATTENTION[kind]}"
@@ -150,8 +155,11 @@ class _Weights:
         name = f"model.{stack}.layers.{layer}.{part}"
         return self.first(1, f"{name}.weight"), self.first(1, f"{name}.bias")
 
-    def first(self, rank: int | None, *names: str, optional: bool = False) -> np.ndarray | None:
-        """The first of these weights that there is, float32; the others count as read, for they are the same."""
+    def first(self, rank: int | None, *names: str, optional: bool = False) -> Any:
+        """The first of these weights that there is, as a float32 array; None: there is none, and `optional`.
+
+        The others count as read, because they are the same.
+        """
         found = [name for name in names if name in self._values]
         self._read |= set(found)
         if not found:
@@ -213,7 +221,7 @@ def _vocabulary(file: pathlib.Path, config: _Settings, size: int) -> Vocabulary:
     start = config.get("decoder_start_token_id", pad)
     for name, row in (("eos_token_id", ends), ("pad_token_id", pad), ("decoder_start_token_id", start)):
         if type(row) is not int or not 0 <= row < len(tokens):
-            raise ImportedModelError(f"{file}: config.json's {name} must be a row of it, not {show(row)}.")
+            raise ImportedModelError(f"{file}: config.json's {name} must be a row of it. Received: {show(row)}.")
     return Vocabulary(found.tokens, ends, found.unknown, pad, start)
 
 

@@ -29,7 +29,7 @@ _EMBEDDINGS = ("Wemb", "encoder_Wemb", "decoder_Wemb")
 
 
 def is_marian_binary(file: pathlib.Path) -> bool:
-    """Whether a file begins like a model of Marian's."""
+    """Return whether a file begins like a model of Marian's."""
     with file.open("rb") as opened:
         start = opened.read(16)
     return len(start) == 16 and start[:8] == VERSION.to_bytes(8, "little") and start[8:] != bytes(8)

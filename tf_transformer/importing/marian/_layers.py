@@ -13,13 +13,14 @@ _PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 
 
 class MarianLayers:
-    """Reads the arrays by Marian's names, `encoder_l1_self_Wq` and such, and knows which nobody has read.
+    """Reader of the arrays by Marian's names, such as `encoder_l1_self_Wq`. Reports arrays that were not read.
 
     Kernels are (in, out), like ours; biases and norms are (1, D).
     """
 
-    def __init__(self, arrays: dict[str, np.ndarray], file: pathlib.Path):
-        self._arrays, self._file, self._read = arrays, file, set()
+    def __init__(self, arrays: dict[str, np.ndarray], file: pathlib.Path) -> None:
+        self._arrays, self._file = arrays, file
+        self._read: set[str] = set()
 
     def attention(self, stack: str, layer: int, kind: str) -> dict[str, Linear]:
         name = f"{stack}_l{layer + 1}_{_ATTENTION[kind]}"

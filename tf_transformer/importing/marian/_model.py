@@ -8,6 +8,7 @@ decoder.yml, config*.yml  which of the files belong together
 """
 
 import dataclasses
+import os
 import pathlib
 import re
 
@@ -40,7 +41,10 @@ class _Vocabularies:
 
 
 def read_marian(
-    directory: pathlib.Path, file: pathlib.Path | None = None, source_file=None, target_file=None
+    directory: pathlib.Path,
+    file: pathlib.Path | None = None,
+    source_file: str | os.PathLike | None = None,
+    target_file: str | os.PathLike | None = None,
 ) -> ExternalModel:
     """The model of a folder of Marian's.
 
@@ -83,7 +87,7 @@ def read_marian(
 
 
 def is_marian_folder(directory: pathlib.Path) -> bool:
-    """Whether a folder has weights of Marian's."""
+    """Return whether a folder has weights of Marian's."""
     return bool(_weight_files(directory))
 
 
@@ -92,7 +96,12 @@ def _weight_files(directory: pathlib.Path) -> list[pathlib.Path]:
     return sorted([*directory.glob("*.npz"), *binary])
 
 
-def _vocabularies(directory: pathlib.Path, files: list[pathlib.Path], source_file, target_file) -> _Vocabularies:
+def _vocabularies(
+    directory: pathlib.Path,
+    files: list[pathlib.Path],
+    source_file: str | os.PathLike | None,
+    target_file: str | os.PathLike | None,
+) -> _Vocabularies:
     if all(file.suffix == ".spm" for file in files):
         pieces = sentencepiece_files(directory, source_file or files[0], target_file or files[1])
         tables = [_piece_vocabulary(file) for file in dict.fromkeys(files)]
@@ -128,7 +137,7 @@ class _DecoderFile:
         if len(found) != 1:
             names = ", ".join(file.name for file in found[:8])
             raise ImportedModelError(
-                f"{self.directory}: expected one .npz or .bin, found {names}; give that file with --from."
+                f"{self.directory}: expected one .npz or .bin. Received: {names}. Give that file with --from."
             )
         if not found[0].is_file():
             raise ImportedModelError(f"{self.directory} has no {found[0].name}, which {self.file} names.")
@@ -140,20 +149,20 @@ class _DecoderFile:
         pairs = [sorted(self.directory.glob(f"{side}vocab*.spm")) for side in ("src", "trg")]
         if not named and [len(pair) for pair in pairs] == [1, 1]:
             return [pairs[0][0], pairs[1][0]]
-        # Two that are found say by nothing which is the source's.
+        # Of two files, nothing identifies the source's.
         names = ("*vocab.yml", "*vocab*.yml", "vocab*.spm")
         found = named or sorted({file for name in names for file in self.directory.glob(name)})
         kinds = {file.suffix for file in found}
         if len(found) not in ((1, 2) if named else (1,)) or len(kinds) > 1 or not all(file.is_file() for file in found):
             listed = ", ".join(file.name for file in found[:8]) or "none"
             raise ImportedModelError(
-                f"{self.directory}: expected one vocab.yml or vocab.spm, or decoder.yml with the two under `vocabs`; "
-                f"found {listed}."
+                f"{self.directory}: expected one vocab.yml or vocab.spm, or decoder.yml with the two under `vocabs`. "
+                f"Received: {listed}."
             )
         return [found[0], found[-1]]
 
     def search(self) -> dict:
-        """Beam size and length normalisation. Marian normalises by nothing unless it is told to."""
+        """Beam size and length normalisation. Marian does not normalise unless an option asks for it."""
         if self.file is None:
             return {}
         normalize = self.options.get("normalize", 0)

@@ -11,7 +11,7 @@ from tf_transformer.importing._settings import parse_yaml, show
 # In Marian's source, layers of type transformer.
 _EPSILON = 1e-6
 # What each option must be for the Transformer that we have. Not a pre-norm: Marian's normalises the queries alone.
-_REQUIRED = {
+_REQUIRED: dict[str, tuple] = {
     "type": ("transformer",),
     "transformer-decoder-autoreg": ("self-attention", "rnn"),
     "transformer-preprocess": ("",),
@@ -106,6 +106,6 @@ def _number(values: dict, name: str, default: int, most: int, file: pathlib.Path
     value = values.get(name, default)
     if type(value) is not int or not 0 <= value <= most:
         raise ImportedModelError(
-            f"{file}: Marian's option {name} must be a whole number up to {most}, not {show(value)}."
+            f"{file}: Marian's option {name} must be a whole number up to {most}. Received: {show(value)}."
         )
     return value

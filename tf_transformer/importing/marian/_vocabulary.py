@@ -35,12 +35,12 @@ def read_marian_vocabulary(file: str | pathlib.Path) -> list[str]:
         token, _, row = line.rpartition(":")
         if key is not None:
             token, key = key, None
-        token = _unquoted(token.rstrip(" "))
-        if not _ROW.fullmatch(row) or int(row) in rows or token is None:
+        unquoted = _unquoted(token.rstrip(" "))
+        if not _ROW.fullmatch(row) or int(row) in rows or unquoted is None:
             raise ImportedModelError(
-                f"{file}, line {number}: expected `token: row` with a row of its own, got {line[:80]!r}."
+                f"{file}, line {number}: expected `token: row` with a row of its own. Received: {line[:80]!r}."
             )
-        rows[int(row)] = token
+        rows[int(row)] = unquoted
     if not rows or max(rows) >= 2 * len(rows):
         raise ImportedModelError(
             f"{file}: {len(rows)} tokens with rows up to {max(rows, default=0)} are no vocabulary."

@@ -49,9 +49,9 @@ def test_heatmaps_of_chosen_heads_and_their_mean():
 
 
 def test_a_layer_that_there_is_not_is_named():
-    with pytest.raises(ValueError, match=r"layers 1 to 2 in this model; asked for \[3\]"):
+    with pytest.raises(ValueError, match=r"layers from 1 to 2, which this model has\. Received: \[3\]"):
         heatmaps(toy_maps(), "cross", layers=[2])
-    with pytest.raises(ValueError, match=r"heads 1 to 3 in this model; asked for \[9\]"):
+    with pytest.raises(ValueError, match=r"heads from 1 to 3, which this model has\. Received: \[9\]"):
         lines(toy_maps(), "cross", heads=[8])
 
 
@@ -97,7 +97,7 @@ def test_dot_products_of_sinusoids_depend_on_the_distance_alone():
 
 
 def test_learned_positions_have_no_formula():
-    with pytest.raises(ValueError, match="not 'learned'"):
+    with pytest.raises(ValueError, match="Received: 'learned'"):
         position_vectors("learned")
 
 
