@@ -68,7 +68,7 @@ class LineFile:
         return {"name": self.path.name, "bytes": self.path.stat().st_size, "sha256": sha256_of_file(self.path)}
 
     def _check_start(self) -> None:
-        """Rejects what cannot be read at all before any work starts."""
+        """Reject unreadable files before any work starts."""
         if not self.path.is_file():
             what = "a directory" if self.path.is_dir() else "nothing"
             raise CorpusError(f"{self.path}: expected a text file. Received: {what}. Check the path.")

@@ -145,7 +145,7 @@ def _one_try_a_file() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _room_to_extract(archives: int) -> Iterator[None]:
-    """Gives the library's extractor more threads than there are archives.
+    """Give the library's extractor more threads than there are archives.
 
     An extraction keeps one thread of its pool waiting for others of the same pool to write its files. The usual four
     per core are all blocked forever by the ten archives of CzEng on a machine of two cores.

@@ -54,7 +54,7 @@ def fingerprint(inputs: Mapping[str, object]) -> str:
 
 
 def write_info(directory: pathlib.Path, info: Mapping) -> None:
-    """Writes `dataset.json`, the last file of a prepared directory."""
+    """Write `dataset.json`, the last file of a prepared directory."""
     write_json(directory / INFO, info)
 
 

@@ -46,7 +46,7 @@ class Encoded:
 
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-    """Turns a chunk into ids.
+    """Encoder of a chunk into ids.
 
     Args:
         source, target: the vocabularies.
@@ -122,7 +122,7 @@ _worker_encoder: Encoder | None = None
 
 
 def _start_worker(encoder: Encoder) -> None:
-    """Keeps the vocabularies for all chunks of this process; an interrupt is the parent's to handle."""
+    """Store the vocabularies for all chunks of this process; the parent handles interrupts."""
     global _worker_encoder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -168,7 +168,7 @@ def _write(
     workers: int,
     dataset: str,
 ) -> tuple[dict, TokenizerPair, int]:
-    """Writes all but `dataset.json`; returns the facts of the splits, the tokenizers and what they learned from."""
+    """Write all but `dataset.json`; return the facts of the splits, the tokenizers and their training pairs."""
     spool = Spool(directory / "train.spool")
     sample = Subsample(options.vocabulary_pairs, _VOCABULARY_BYTES, options.seed)
     reports = _clean_training(corpus, options, spool, sample)
@@ -218,7 +218,7 @@ def _write_validation_records(directory: pathlib.Path, encoder: Encoder, dataset
 
 
 def _clean_training(corpus: Corpus, options: PrepareOptions, spool: Spool, sample: Subsample) -> list[CleaningReport]:
-    """Reads the training files once: clean pairs go to the spool, some of them into the vocabulary's sample."""
+    """Read the training files once: write clean pairs to the spool, and sample some for the vocabulary."""
     cleaner = training_cleaner(
         max_words=options.max_length,
         max_ratio=options.max_ratio,

@@ -105,7 +105,7 @@ class Chunk:
 
 
 class Spool:
-    """Writes pairs that contain no line feeds, two lines each, and knows its chunks."""
+    """File of pairs without line feeds, two lines per pair, divided into chunks."""
 
     def __init__(self, path: pathlib.Path, chunk_pairs: int = CHUNK_PAIRS):
         self._path, self._chunk_pairs = path, chunk_pairs
