@@ -1,7 +1,8 @@
 """Audit of a graph for GPUs, from TensorFlow's registry of kernels: ops without a kernel, and copies to the host.
 
 The stock wheel registers its GPU kernels whether or not there is a GPU. A kernel may read or write some arguments in
-host memory; a tensor that one op writes to device memory and the next reads in host memory is copied, and the step waits.
+host memory; a tensor that one op writes to device memory and the next reads in host memory is copied, and the step
+waits for the copy.
 """
 
 from collections.abc import Iterator
