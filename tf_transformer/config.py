@@ -1,4 +1,4 @@
-"""The whole configuration of a run: frozen, checked dataclasses whose defaults are the paper's base model."""
+"""Configuration of a run: frozen, validated dataclasses whose defaults are the paper's base model."""
 
 import dataclasses
 import json
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from tf_transformer._typed_fields import ConfigError, TypedFields
 
-# What a work directory's config.json tells about a run beside its configuration.
+# Keys of a work directory's config.json besides the configuration.
 _ENVIRONMENT = ("versions", "devices")
 
 __all__ = ["Config", "ConfigError", "DecodingConfig", "ModelConfig", "TrainingConfig"]
@@ -27,7 +27,7 @@ class ModelConfig(TypedFields):
     }
 
     vocab_size: int = 37000
-    """Of the source, and of the target too unless `target_vocab_size` says otherwise."""
+    """Vocabulary size of the source, and of the target if `target_vocab_size` is None."""
     target_vocab_size: int | None = None
     num_layers: int = 6
     num_decoder_layers: int | None = None
@@ -50,14 +50,14 @@ class ModelConfig(TypedFields):
     max_positions: int = 1024
     """Rows of the table of learned positions; the others have no limit."""
     decoder_autoregression: Literal["attention", "ssru"] = "attention"
-    """How the decoder sees its past. attention: the paper. ssru: a recurrent unit of constant cost, as in Marian."""
+    """Autoregression of the decoder. attention: the paper. ssru: a recurrent unit of constant cost, as in Marian."""
     attention_bias: bool = True
     output_bias: bool = False
     tied_embeddings: Literal["all", "target", "none"] = "all"
     """all: one matrix for source, target and logits (section 3.4). target: target and logits share one."""
     scale_embeddings: bool = True
     attention_block_size: int | None = None
-    """Keys a block in blockwise attention; None holds the whole matrix of weights."""
+    """Keys per block in blockwise attention; None: the complete matrix of attention weights is computed."""
     pad_id: int = 0
     bos_id: int = 2
     eos_id: int = 3
@@ -118,23 +118,23 @@ class TrainingConfig(TypedFields):
     }
 
     batch_tokens: int = 25000
-    """Of the source and of the target each, in one update, over all replicas."""
+    """Tokens of the source and of the target each, per update, over all replicas."""
     accumulation_steps: int = 1
-    """Parts that an update's batch is computed in, one after another, where the memory is small."""
+    """Micro-batches per update, computed one after another to save memory."""
     batching: Literal["bucket", "pack"] = "bucket"
     max_length: int = 256
-    """Pairs with a longer side, in tokens, are left out of training."""
+    """Pairs with a longer side, in tokens, are dropped from training."""
     max_steps: int = 100_000
     schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = "noam"
     """noam: the paper's. The others rise to `learning_rate`; the cosine falls to zero at `max_steps`."""
     warmup_steps: int = 4000
     learning_rate_scale: float = 1.0
-    """Of the noam schedule."""
+    """Factor of the noam schedule."""
     learning_rate: float = 5e-4
-    """The peak of the other schedules."""
+    """Peak learning rate of the other schedules."""
     optimizer: Literal["adam", "adamw"] = "adam"
     weight_decay: float = 0.01
-    """Of adamw (arXiv 1711.05101)."""
+    """Weight decay of adamw (arXiv 1711.05101)."""
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
@@ -142,13 +142,13 @@ class TrainingConfig(TypedFields):
     r_drop: float = 0.0
     """Weight of the divergence between two dropout passes (R-Drop, arXiv 2106.14448); 0: one pass per batch."""
     freeze: str = ""
-    """Parts that keep their weights, separated by commas: encoder, decoder, embeddings."""
+    """Parts whose weights are frozen, separated by commas: encoder, decoder, embeddings."""
     gradient_clip_norm: float | None = None
     ema_decay: float | None = None
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     xla: bool = False
     steps_per_call: int = 10
-    """Updates that one call from Python runs."""
+    """Updates per call from Python."""
     seed: int = 1
     checkpoint_steps: int | None = None
     checkpoint_minutes: float | None = 10.0
@@ -157,12 +157,12 @@ class TrainingConfig(TypedFields):
     average_last: int = 5
     validation_steps: int = 1000
     bleu_steps: int | None = None
-    """Every so many steps BLEU on a sample of the validation set; None: never while training."""
+    """Steps between BLEU scores on a sample of the validation set; None: no BLEU during training."""
     bleu_samples: int = 200
     early_stopping: int | None = None
-    """Validations without a better perplexity after which the run ends; None: never."""
+    """Validations without a better perplexity after which the run ends; None: no early stopping."""
     skipped_steps_limit: int = 20
-    """Steps in a row with a loss or gradient that is not finite, after which the run ends."""
+    """Consecutive steps with a loss or gradient that is not finite, after which the run ends."""
 
     def validate(self) -> None:
         at_least_one = (
@@ -212,11 +212,11 @@ class DecodingConfig(TypedFields):
     """The longest output is the input's length plus this."""
     min_length: int = 0
     max_source_length: int = 256
-    """Tokens of a source sentence, its end included; what is longer is split; without segmentation it is cut."""
+    """Tokens of a source sentence with EOS. Longer ones are split, or truncated without segmentation."""
     segmentation: bool = True
-    """Whether a text of several sentences or lines is translated sentence by sentence."""
+    """Split texts of several sentences or lines, and translate them sentence by sentence."""
     nbest: int | None = None
-    """Translations that the signature `nbest` of an export gives; None: all beams."""
+    """Translations that the signature `nbest` of an export returns; None: all beams."""
     no_repeat_ngram: int = 0
     coverage_penalty: float = 0.0
     diversity: float = 0.0
@@ -247,7 +247,7 @@ class DecodingConfig(TypedFields):
 
 @dataclasses.dataclass(frozen=True)
 class Config(TypedFields):
-    """Everything a run is made of. `preset` is the name it began from."""
+    """Configuration of a run. `preset` is the name of the preset it is based on."""
 
     section: ClassVar[str] = "config"
 
@@ -269,7 +269,8 @@ class Config(TypedFields):
         sections: dict[str, Any] = {"model": self.model, "training": self.training, "decoding": self.decoding}
         if not equals or not dot or name not in sections:
             raise ConfigError(
-                f"A setting looks like section.field=value with a section of {', '.join(sections)}; got {setting!r}."
+                f"A setting looks like section.field=value with a section of {', '.join(sections)}. Received: "
+                f"{setting!r}."
             )
         changed = dataclasses.replace(sections[name], **{field: sections[name].parse(field, text.strip())})
         return dataclasses.replace(self, **{name: changed})
@@ -281,12 +282,12 @@ class Config(TypedFields):
 
     @classmethod
     def load(cls, path: str | pathlib.Path) -> "Config":
-        """Reads what `save` wrote; the keys of a run's environment, "versions" and "devices", are left aside."""
+        """Read a file written by `save`; the keys "versions" and "devices" of a run's environment are ignored."""
         path = pathlib.Path(path)
         try:
             values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{path} is not JSON of a configuration: {error}.") from error
+            raise ConfigError(f"{path} is not JSON of a configuration. Received: {error}.") from error
         if not isinstance(values, dict):
-            raise ConfigError(f"{path} must hold a JSON object, not {type(values).__name__}.")
+            raise ConfigError(f"{path} must contain a JSON object. Received: {type(values).__name__}.")
         return cls.from_dict({key: value for key, value in values.items() if key not in _ENVIRONMENT})

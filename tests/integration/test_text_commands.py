@@ -219,7 +219,7 @@ def test_a_directory_with_other_files_is_rejected_before_translating(workdir, fi
     (tmp_path / "mine.txt").write_text("mine")
     words = ["evaluate", "--workdir", str(workdir.path), "--source", files[0], "--reference", files[1]]
     assert main([*words, "--output", str(tmp_path)]) == 1
-    assert "holds other files, 'mine.txt' for one" in " ".join(capsys.readouterr().err.split())
+    assert "has other files, such as 'mine.txt'" in " ".join(capsys.readouterr().err.split())
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 

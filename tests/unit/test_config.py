@@ -95,7 +95,7 @@ def test_a_damaged_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"config\.json is not JSON"):
         Config.load(tmp_path / "config.json")
     (tmp_path / "config.json").write_text(json.dumps([1]))
-    with pytest.raises(ConfigError, match="must hold a JSON object, not list"):
+    with pytest.raises(ConfigError, match=r"must contain a JSON object\. Received: list"):
         Config.load(tmp_path / "config.json")
 
 

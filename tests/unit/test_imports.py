@@ -21,7 +21,7 @@ ALLOWED = {
     "workdir": ("config", "layers", "model", "text"),
     "decoding": ("config", "layers", "model", "text", "workdir"),
     "evaluation": ("decoding", "text"),
-    "training": ("config", "data", "decoding", "evaluation", "layers", "model", "workdir"),
+    "training": ("config", "data", "decoding", "evaluation", "layers", "model", "text", "workdir"),
     "importing": ("config", "layers", "model", "text", "workdir"),
     "analysis": (
         "config",

@@ -66,7 +66,7 @@ def test_a_damaged_one_that_was_asked_for_is_rejected(workdir):
 
 
 def test_a_checkpoint_that_is_not_there_is_named_with_those_that_are(workdir):
-    with pytest.raises(CheckpointError, match=r"no checkpoint best in .*There are: step-00000007"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint best in .*Available: step-00000007"):
         workdir.checkpoint("best")
     shutil.rmtree(workdir.checkpoints)
     with pytest.raises(CheckpointError, match=r"no checkpoint in .* yet"):

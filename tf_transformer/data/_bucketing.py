@@ -1,5 +1,7 @@
 """Bucketing: batches of one pair per row, with pairs of similar lengths together; planned in the graph."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -10,12 +12,12 @@ from tf_transformer.data._shapes import BatchShape
 class BucketPlanner:
     """Plans the batches of a part over a fixed set of shapes.
 
-    The pairs of a shape are shuffled and cut into batches, and the batches are shuffled. What does not fill a last
-    batch of its shape moves on to the next larger shape, unless empty rows are cheaper.
+    The pairs of a shape are shuffled and divided into batches, and the batches are shuffled. Pairs that do not fill the
+    last batch of their shape move to the next larger shape, unless empty rows are cheaper.
 
     Args:
         shapes: smallest first, the last holds every pair that any of them holds.
-        max_length: pairs with a longer side are left out.
+        max_length: pairs with a longer side are dropped.
     """
 
     packed = False
@@ -30,7 +32,7 @@ class BucketPlanner:
         """The plan for pairs of the given lengths, each [pairs] int64, shuffled by `seed`, [2]."""
         shuffled, starts = self._shuffle_by_shape(source, target, seed)
         pairs, counts = self._pass_on(shuffled, starts)
-        first_rows, num_rows, shapes = self._cut(counts, seed + tf.constant([0, 1], tf.int64))
+        first_rows, num_rows, shapes = self._split(counts, seed + tf.constant([0, 1], tf.int64))
         return Plan(pairs, tf.range(tf.size(pairs, tf.int64) + 1), first_rows, num_rows, shapes)
 
     def _cheapest_shapes(self, max_length: int) -> np.ndarray:
@@ -42,7 +44,7 @@ class BucketPlanner:
             table[: min(shape.source, max_length) + 1, : min(shape.target, max_length) + 1] = index
         return table
 
-    def _shuffle_by_shape(self, source, target, seed) -> tuple[tf.Tensor, tf.Tensor]:
+    def _shuffle_by_shape(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The numbers of all pairs that fit, by shape and then in random order, and where each shape starts."""
         fits = tf.maximum(source, target) <= self._longest
         key = tf.where(fits, source * (self._longest + 1) + target, 0)
@@ -51,21 +53,23 @@ class BucketPlanner:
         counts = tf.math.bincount(tf.cast(shape_of + 1, tf.int32), minlength=len(self.shapes) + 1, dtype=tf.int64)
         return tf.cast(shuffled, tf.int64), tf.cumsum(counts)
 
-    def _pass_on(self, shuffled, starts) -> tuple[tf.Tensor, tf.Tensor]:
-        """The pairs by the shape that they end up in, and how many each shape has.
+    def _pass_on(self, shuffled: tf.Tensor, starts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Move pairs that do not fill a batch to larger shapes; return the pairs by shape, and the count per shape.
 
         Shapes are sorted so that a larger one, which holds what a smaller one passes on, always comes later.
         """
         places = np.array([shape.source + shape.target for shape in self.shapes], np.int64)
         rows = tf.constant([shape.rows for shape in self.shapes], tf.int64)
         larger = [index if other is None else other for index, other in enumerate(self._next)]
-        # The largest shape has no larger one: there it would cost more than anything.
+        # The largest shape has no larger one: the cost is prohibitive.
         extra = np.where(np.arange(len(places)) == larger, 2**40, places[larger] - places)
         kept = tf.TensorArray(tf.int64, len(places), element_shape=[None], infer_shape=False)
         counts = tf.TensorArray(tf.int64, len(places), element_shape=[])
         nothing = tf.zeros([0], tf.int64), tf.zeros([0], tf.int32)
 
-        def one(index, passed, kept, counts):
+        def one(
+            index: tf.Tensor, passed: tuple[tf.Tensor, tf.Tensor], kept: tf.TensorArray, counts: tf.TensorArray
+        ) -> tuple[Any, ...]:
             pairs = tf.boolean_mask(passed[0], passed[1] == index)
             pairs = tf.concat([shuffled[starts[index] : starts[index + 1]], pairs], 0)
             count = tf.size(pairs, tf.int64)
@@ -86,7 +90,7 @@ class BucketPlanner:
         )
         return kept.concat(), counts.stack()
 
-    def _cut(self, counts, seed) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _split(self, counts: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """First rows, numbers of rows and shapes of all batches, shuffled."""
         sizes = tf.constant([[shape.source, shape.target, shape.rows] for shape in self.shapes], tf.int64)
         batches = (counts + sizes[:, 2] - 1) // sizes[:, 2]

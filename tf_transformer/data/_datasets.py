@@ -22,13 +22,13 @@ _INPUTS = ("source", "target", "source_segments", "target_segments", "source_pos
 
 @dataclasses.dataclass(frozen=True)
 class BatchOptions:
-    """How batches are made. The names are those of `TrainingConfig`.
+    """Options of batching. The names are those of `TrainingConfig`.
 
     Attributes:
         batch_tokens: places of a global batch on its longer side, padding included; the paper's is 25,000.
-        max_length: pairs with a longer side, in tokens with EOS, are left out.
+        max_length: pairs with a longer side, in tokens with EOS, are dropped.
         batching: `bucket`, one pair per row, or `pack`, as many as fit.
-        max_shapes: of `bucket`, how many static shapes at most; `pack` has one.
+        max_shapes: maximum number of static shapes of `bucket`; `pack` has one.
     """
 
     batch_tokens: int = 25_000
@@ -36,7 +36,7 @@ class BatchOptions:
     batching: Literal["bucket", "pack"] = "bucket"
     max_shapes: int = 48
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("batch_tokens", "max_length", "max_shapes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} to be at least 1. Received: {getattr(self, name)}.")
@@ -54,18 +54,18 @@ def training_dataset(
     epochs: int | None = None,
     service: str | None = None,
 ) -> tf.data.Dataset:
-    """The training batches of a prepared directory, from a position on.
+    """The training batches of a prepared directory, starting at a position.
 
     Every pair that is not too long appears exactly once per epoch. The order of an epoch follows from (seed, epoch).
     The global batches are the same for any number of replicas and workers. Shapes are static: see `batch_shapes`.
 
     Args:
         prepared: the prepared directory.
-        options: how batches are made.
-        seed: that the shuffling depends on, besides the epoch.
-        position: that an earlier element carried; None for the beginning.
-        replicas: that the dataset feeds; see `strategy.distribute_datasets_from_function`.
-        epochs: how many there are; None for no end.
+        options: options of batching.
+        seed: seed of the shuffling, combined with the epoch.
+        position: position of an earlier element to resume from; None for the beginning.
+        replicas: replicas that the dataset feeds; see `strategy.distribute_datasets_from_function`.
+        epochs: number of epochs; None for an endless dataset.
         service: address of a tf.data service that makes the batches, such as "grpc://host:5000".
 
     Returns:
@@ -97,7 +97,7 @@ def validation_dataset(
 ) -> tf.data.Dataset:
     """The validation batches of a prepared directory: each pair once, always in the same order.
 
-    Their shapes are those of training; one more where a validation pair fits none of them. Elements are as in
+    Their shapes are those of training, plus one if a validation pair fits none of them. Elements are as in
     `training_dataset`; the cardinality is known.
     """
     options, replicas = options or BatchOptions(), replicas or Replicas()
@@ -164,12 +164,12 @@ def _planner(shapes: tuple[BatchShape, ...], options: BatchOptions) -> BucketPla
 
 @functools.lru_cache(maxsize=8)
 def _kept(prepared: PreparedDataset, split: str, options: BatchOptions) -> LengthCounts:
-    """The lengths of the pairs that are not too long; how many are is logged."""
+    """The lengths of the pairs that are not too long; the number of dropped pairs is logged."""
     counts = prepared.length_counts(split)
     kept = counts.up_to(options.max_length)
     total, dropped = counts.pairs.sum(), counts.pairs.sum() - kept.pairs.sum()
     if dropped:
-        logger.info("%d of %d %s pairs are longer than %d tokens: left out", dropped, total, split, options.max_length)
+        logger.info("%d of %d %s pairs are longer than %d tokens: dropped", dropped, total, split, options.max_length)
     return kept
 
 
@@ -177,9 +177,9 @@ def _with_room_for(
     counts: LengthCounts, shapes: tuple[BatchShape, ...], options: BatchOptions
 ) -> tuple[BatchShape, ...]:
     """The shapes, and one more if pairs of these lengths do not fit into the last."""
-    longest = [
-        max([side, *counts.lengths[:, i].tolist()]) for i, side in enumerate(dataclasses.astuple(shapes[-1])[:2])
-    ]
-    if tuple(longest) == (shapes[-1].source, shapes[-1].target):
+    source, target = (
+        max([side, *counts.lengths[:, i].tolist()]) for i, side in enumerate((shapes[-1].source, shapes[-1].target))
+    )
+    if (source, target) == (shapes[-1].source, shapes[-1].target):
         return shapes
-    return (*shapes, BatchShape.of_budget(*longest, options.batch_tokens))
+    return (*shapes, BatchShape.of_budget(source, target, options.batch_tokens))

@@ -1,4 +1,4 @@
-"""Gathering a batch: the rows of a plan made dense, in the graph.
+"""Gathering of batches: the rows of a plan as dense tensors, in the graph.
 
 `source` (R, S); `target` (R, T), the decoder's input, each sentence beginning with BOS; `labels` (R, T), each ending in
 EOS, where padding carries no loss. Packed batches also have `source_segments` and `target_segments` (from 1; 0 is
@@ -6,7 +6,7 @@ padding), `source_positions` and `target_positions` (from 0 in each segment). Al
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -15,7 +15,7 @@ from tf_transformer.data._records import Pairs
 
 @dataclasses.dataclass(frozen=True)
 class SpecialIds:
-    """The ids that a batch needs besides those of its pairs."""
+    """Ids of padding and BOS."""
 
     source_pad: int = 0
     target_pad: int = 0
@@ -39,12 +39,12 @@ class Replicas:
 
     @classmethod
     def of(cls, context: tf.distribute.InputContext, accumulation_steps: int = 1) -> "Replicas":
-        """Those of an input pipeline of `strategy.distribute_datasets_from_function`."""
+        """The replicas of an input pipeline of `strategy.distribute_datasets_from_function`."""
         count = context.num_replicas_in_sync // context.num_input_pipelines
         return cls(context.num_replicas_in_sync, context.input_pipeline_id * count, count, accumulation_steps)
 
-    def rows(self, rows):
-        """The rows of each replica, of a global batch of `rows`."""
+    def rows(self, rows: Any) -> Any:
+        """The rows of each replica, of a global batch of `rows` (an int or an int tensor)."""
         multiple = self.total * self.accumulation_steps
         return (rows + multiple - 1) // multiple * self.accumulation_steps
 
@@ -74,7 +74,7 @@ def gather_rows(
     Args:
         pairs, plan: of the part.
         batch: number of the batch in the plan.
-        share: number of the replica. All have equally many consecutive rows; empty rows at the end make that possible.
+        share: number of the replica. All have equally many consecutive rows; empty rows at the end fill them up.
         replicas: that share the batch.
         special: ids of padding and BOS.
         packed: whether rows hold several pairs.
@@ -116,7 +116,15 @@ class _Side(NamedTuple):
     shape: tf.Tensor
 
     @classmethod
-    def gather(cls, values, value_splits, chosen, pair_splits, rows, length) -> "_Side":
+    def gather(
+        cls,
+        values: tf.Tensor,
+        value_splits: tf.Tensor,
+        chosen: tf.Tensor,
+        pair_splits: tf.Tensor,
+        rows: tf.Tensor,
+        length: tf.Tensor,
+    ) -> "_Side":
         sentences = tf.gather(tf.RaggedTensor.from_row_splits(values, value_splits, validate=False), chosen)
         row_splits = tf.gather(sentences.row_splits, pair_splits)
         return cls(tf.cast(sentences.flat_values, tf.int32), sentences.row_splits, row_splits, tf.stack([rows, length]))

@@ -1,9 +1,8 @@
 """The input pipeline: `tf.data` from shards of records to the batches of each replica.
 
-An epoch is cut into parts. A part is read completely, shuffled and planned into batches; then its batches are gathered
-one by one. Everything random follows from (seed, epoch, part), so a position (epoch, part, batch) restores to the very
-next batch by reading one part, whatever came before it. No step calls Python: the dataset can be serialised, and run by
-the tf.data service.
+An epoch is divided into parts. A part is read completely, shuffled and planned into batches; then its batches are
+gathered one by one. Everything random follows from (seed, epoch, part), so a run resumes at a position (epoch, part,
+batch) by reading one part. No step calls Python: the dataset can be serialised, and run by the tf.data service.
 """
 
 from collections.abc import Mapping
@@ -18,9 +17,9 @@ from tf_transformer.data._packing import PackPlanner
 from tf_transformer.data._records import Pairs, ShardReader
 
 PART_PAIRS = 262_144
-"""Pairs of a part, about: so many that 48 shapes at 25,000 tokens leave few rows empty. They take 50 MB."""
+"""Approximate pairs per part: enough that 48 shapes of 25,000 tokens leave few rows empty. They take 50 MB."""
 _PLANNED_PARTS = 2
-"""Parts that are planned at the same time, besides the one in use."""
+"""Number of parts planned in parallel, besides the one in use."""
 _FOREVER = np.iinfo(np.int64).max
 # Graph code as it stands: nothing here needs AutoGraph, and without it a dataset is made in half the time.
 _plain = tf.autograph.experimental.do_not_convert
@@ -38,8 +37,8 @@ class Position(NamedTuple):
         """The position that a checkpoint holds."""
         if set(values) != set(cls._fields):
             raise ValueError(
-                f"Expected a position with {', '.join(cls._fields)}. Received: {dict(values)}, as an older version "
-                "wrote it; start a new run."
+                f"Expected a position with {', '.join(cls._fields)}. Received: {dict(values)}, of an older "
+                "version. Start a new run."
             )
         return cls(**{name: int(values[name]) for name in cls._fields})
 
@@ -50,11 +49,11 @@ class Part(NamedTuple):
     epoch: tf.Tensor
     number: tf.Tensor
     pairs: Pairs
-    plan: Plan | tuple = ()
+    plan: Plan = ()  # type: ignore[assignment]  # an empty structure until it is planned
 
 
 def parts_per_epoch(reader: ShardReader, part_pairs: int = PART_PAIRS) -> int:
-    """How many parts of about `part_pairs` pairs an epoch has; each is at least one shard."""
+    """Number of parts per epoch, of about `part_pairs` pairs and at least one shard each."""
     return min(len(reader.pairs), max(1, round(sum(reader.pairs) / part_pairs)))
 
 
@@ -123,8 +122,8 @@ def batch_parts(
         rows = gather_rows(part.pairs, part.plan, batch, share, replicas, special, planner.packed)
         return rows | {"position": _after(part, batch, parts)}
 
-    # The order of the steps. Whole parts are planned, because batches with little padding need many lengths to choose
-    # from; they are planned while the part before is in use. Batches are then numbered, which costs nothing to skip
+    # The order of the steps. All of a part is planned, because batches with little padding need many lengths to choose
+    # from; parts are planned while the part before is in use. Batches are then numbered, which costs nothing to skip
     # when a run resumes, and which is where the workers of a tf.data service share them. Last, and in parallel, comes
     # the only step that touches every token of a batch, for the rows of one replica.
     dataset = dataset.map(plan, _PLANNED_PARTS).prefetch(1).flat_map(number)

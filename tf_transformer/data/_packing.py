@@ -1,6 +1,6 @@
 """Packing: batches of one shape whose rows hold as many pairs as fit; planned in the graph."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -12,12 +12,12 @@ from tf_transformer.data._shapes import BatchShape
 class PackPlanner:
     """Plans the batches of a part whose rows are packed with several pairs each.
 
-    How many rows hold which lengths is found from the histogram of lengths; the shuffled pairs of each length are then
-    dealt to those rows, and the rows are shuffled.
+    The histogram of lengths determines how many rows contain which lengths; the shuffled pairs of each length are then
+    distributed over those rows, and the rows are shuffled.
 
     Args:
         shape: of all batches.
-        max_length: pairs with a longer side are left out.
+        max_length: pairs with a longer side are dropped.
     """
 
     packed = True
@@ -48,14 +48,14 @@ class PackPlanner:
 
 
 class _Patterns(NamedTuple):
-    """How rows are filled: `repeats[i]` rows hold pairs of the cells `cells[splits[i]:splits[i + 1]]`; int64."""
+    """Contents of rows: `repeats[i]` rows contain pairs of the cells `cells[splits[i]:splits[i + 1]]`; int64."""
 
     cells: tf.Tensor
     splits: tf.Tensor
     repeats: tf.Tensor
 
 
-def _find_patterns(source, target, counts, shape: BatchShape) -> _Patterns:
+def _find_patterns(source: tf.Tensor, target: tf.Tensor, counts: tf.Tensor, shape: BatchShape) -> _Patterns:
     """Patterns that use up `counts` pairs of each cell, of lengths `source` and `target`, found greedily.
 
     A row takes, again and again, the pair that fits and goes furthest along what is still free on both sides (the dot
@@ -67,7 +67,13 @@ def _find_patterns(source, target, counts, shape: BatchShape) -> _Patterns:
     sizes = tf.TensorArray(tf.int64, 0, dynamic_size=True, element_shape=[])
     table = tf.range(tf.size(counts)), tf.cast(source, tf.float32), tf.cast(target, tf.float32), counts
 
-    def add_pattern(number, table, cells, sizes, repeats):
+    def add_pattern(
+        number: tf.Tensor,
+        table: tuple[tf.Tensor, ...],
+        cells: tf.TensorArray,
+        sizes: tf.TensorArray,
+        repeats: tf.TensorArray,
+    ) -> tuple[Any, ...]:
         names, source, target, left = table
         picked, after = _fill_row(source, target, left, shape)
         times = left - after
@@ -88,27 +94,39 @@ def _find_patterns(source, target, counts, shape: BatchShape) -> _Patterns:
     return _Patterns(cells.concat(), splits, tf.cast(repeats.stack(), tf.int64))
 
 
-def _fill_row(source, target, left, shape: BatchShape):
+def _fill_row(source: tf.Tensor, target: tf.Tensor, left: tf.Tensor, shape: BatchShape) -> tuple[tf.Tensor, tf.Tensor]:
     """The cells of one row, [n] int32, and what is left of each cell after it.
 
     Of the best cell a row takes half as many pairs as would fit: fewer steps, and still room to choose.
     """
     picked, taken = (tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=[]) for _ in range(2))
 
-    def best(free_source, free_target, left):
+    def best(free_source: tf.Tensor, free_target: tf.Tensor, left: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         score = source * (free_source / shape.source**2) + target * (free_target / shape.target**2)
         fits = (source <= free_source) & (target <= free_target) & (left > 0)
         score = tf.where(fits, score, -1.0)
         index = tf.argmax(score, output_type=tf.int32)
         return index, score[index] >= 0
 
-    def take(number, index, _, free_source, free_target, left, picked, taken):
+    def take(
+        number: tf.Tensor,
+        index: tf.Tensor,
+        _: tf.Tensor,
+        free_source: tf.Tensor,
+        free_target: tf.Tensor,
+        left: tf.Tensor,
+        picked: tf.TensorArray,
+        taken: tf.TensorArray,
+    ) -> tuple[Any, ...]:
         lengths = source[index], target[index]
         fit = tf.minimum(free_source // tf.maximum(lengths[0], 1.0), free_target // tf.maximum(lengths[1], 1.0))
         count = (tf.minimum(tf.cast(fit, tf.int32), left[index]) + 1) // 2
         left = tf.tensor_scatter_nd_sub(left, [[index]], [count])
-        free = [side - length * tf.cast(count, tf.float32) for side, length in zip((free_source, free_target), lengths)]
-        return number + 1, *best(*free, left), *free, left, picked.write(number, index), taken.write(number, count)
+        free_source -= lengths[0] * tf.cast(count, tf.float32)
+        free_target -= lengths[1] * tf.cast(count, tf.float32)
+        chosen = best(free_source, free_target, left)
+        arrays = picked.write(number, index), taken.write(number, count)
+        return number + 1, *chosen, free_source, free_target, left, *arrays
 
     free = tf.constant(shape.source, tf.float32), tf.constant(shape.target, tf.float32)
     loop = tf.while_loop(
@@ -121,15 +139,15 @@ def _fill_row(source, target, left, shape: BatchShape):
     return tf.repeat(picked.stack(), taken.stack()), left
 
 
-def _compact(table):
-    """The table without cells that are used up, once they are many: what remains is searched faster."""
+def _compact(table: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+    """Remove cells that are used up once they are many, so that the rest is searched faster."""
     alive = table[3] > 0
     mostly = 4 * tf.math.count_nonzero(alive, dtype=tf.int32) > 3 * tf.size(alive)
     return tf.cond(mostly, lambda: table, lambda: tuple(tf.boolean_mask(column, alive) for column in table))
 
 
-def _deal(patterns: _Patterns, seed) -> tuple[tf.Tensor, tf.Tensor]:
-    """A place for every pair, sorted by row: its row [n], and the pair's number in the order of cells [n]."""
+def _deal(patterns: _Patterns, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Assign a place to every pair, sorted by row: its row [n], and the pair's number in the order of cells [n]."""
     sizes = patterns.splits[1:] - patterns.splits[:-1]
     ends = tf.cumsum(sizes * patterns.repeats)
     places = tf.range(tf.reduce_sum(sizes * patterns.repeats))

@@ -1,4 +1,4 @@
-"""Pairs of ids in NumPy arrays, without TensorFlow: what the worker processes of `prepare` send back."""
+"""Pairs of ids in NumPy arrays, without TensorFlow, for the worker processes of `prepare`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,12 +26,12 @@ class PairIds(NamedTuple):
     @classmethod
     def of(cls, sources: Sequence[list[int]], targets: Sequence[list[int]], dtype: np.dtype) -> "PairIds":
         """The pairs of two lists of sentences."""
-        flat = [np.array([i for ids in side for i in ids], dtype) for side in (sources, targets)]
+        source, target = (np.array([i for ids in side for i in ids], dtype) for side in (sources, targets))
         lengths = np.array([(len(s), len(t)) for s, t in zip(sources, targets, strict=True)], np.int32)
-        return cls(*flat, lengths.reshape(-1, 2))
+        return cls(source, target, lengths.reshape(-1, 2))
 
-    def split(self, counts: Sequence[int]) -> list["PairIds"]:
-        """Consecutive pairs, so many in each."""
+    def split(self, counts: Sequence[int] | np.ndarray) -> list["PairIds"]:
+        """Split into consecutive groups of `counts` pairs."""
         ends = np.cumsum(counts)
         tokens = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(self.lengths, 0, np.int64)])[ends]
         sides = [np.split(side, tokens[:-1, i]) for i, side in enumerate((self.source, self.target))]

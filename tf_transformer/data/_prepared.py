@@ -1,4 +1,4 @@
-"""A prepared directory, opened: what `prepare` wrote and training, evaluation and export read.
+"""Prepared directory: written by `prepare`, read by training, evaluation and export.
 
 dataset.json              languages, counts, drops, lengths, hashes, the command
 tokenizer.model           or source.model and target.model
@@ -27,17 +27,17 @@ FORMAT = 2
 
 
 class PreparedError(ValueError):
-    """A directory that is not, or not wholly, what `prepare` writes."""
+    """A directory that is not a complete prepared directory."""
 
 
 class PreparedDataset:
-    """The dataset in a prepared directory. Nothing but `dataset.json` is read until it is asked for.
+    """Dataset in a prepared directory. Only `dataset.json` is read at first; other files are read when needed.
 
     Args:
         path: the directory.
 
     Attributes:
-        info: what `dataset.json` says.
+        info: content of `dataset.json`.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -63,8 +63,8 @@ class PreparedDataset:
         expected = self.info["tokenizer"]["sha256"]
         if tokenizers.sha256 != expected:
             raise PreparedError(
-                f"{self.path}: expected the tokenizer that made the records (sha256 {expected}), found "
-                f"{tokenizers.sha256}; restore its files, or prepare the directory again with --overwrite"
+                f"{self.path}: expected the tokenizer that made the records (SHA-256 {expected}). Received: "
+                f"{tokenizers.sha256}. Restore its files, or prepare the directory again with --overwrite."
             )
         return tokenizers
 
@@ -87,21 +87,21 @@ class PreparedDataset:
         )
 
     def length_counts(self, split: str = "train") -> LengthCounts:
-        """How many pairs of `train` or `validation` have which lengths."""
+        """Numbers of pairs of `train` or `validation` by length."""
         path = self.path / lengths_name(split)
         self._check_content(path.name, self.info["splits"][split]["lengths_sha256"])
         table = np.load(path, allow_pickle=False)
         return LengthCounts(table[:, :2], table[:, 2])
 
     def verify(self) -> None:
-        """Reads all records; raises RecordError for the first shard that is not as it was written."""
+        """Read all records; raise RecordError for the first shard that has changed since it was written."""
         for split in self.info["splits"].values():
             for shard in split.get("shards", ()):
                 self._check_size(shard)
                 self._check_content(shard["file"], shard["sha256"])
 
     def explain(self, error: tf.errors.OpError) -> Exception:
-        """What to raise for an error while records were read: a RecordError that names the file where there is one."""
+        """Return the exception to raise for a read error: if possible a RecordError that names the file."""
         if not isinstance(error, tf.errors.DataLossError | tf.errors.InvalidArgumentError | tf.errors.NotFoundError):
             return error
         try:
@@ -116,14 +116,14 @@ class PreparedDataset:
         if split not in self.info["splits"] or split == "train":
             known = [name for name in self.splits if name != "train"]
             raise PreparedError(
-                f"{self.path} has no text of a split {split!r}, only of {known}; prepare it with "
-                f"--{split}-source and --{split}-target"
+                f"{self.path} has no text of a split {split!r}, only of {known}. Prepare it with "
+                f"--{split}-source and --{split}-target."
             )
         sources, references = (self._read_lines(split, side) for side in ("source", "target"))
         return sources, references
 
     def summary(self) -> str:
-        """What the directory holds, in a few lines."""
+        """Summary of the directory in a few lines."""
         train, tokenizer = self.info["splits"]["train"], self.info["tokenizer"]
         dropped = ", ".join(f"{count:,} {why}" for why, count in train["cleaning"]["dropped"].items() if count)
         sizes = sorted({tokenizer["source_vocab_size"], tokenizer["target_vocab_size"]})
@@ -156,7 +156,7 @@ class PreparedDataset:
         try:
             found = sha256_of_file(path)
         except OSError as error:
-            found = error.strerror
+            found = str(error.strerror)
         if found != expected:
             raise RecordError(
                 f"{path}: expected the SHA-256 {expected}, as in {INFO}. Received: {found}; the file has changed. "
@@ -170,11 +170,11 @@ class PreparedDataset:
             data = path.read_bytes()
         except OSError as error:
             raise PreparedError(
-                f"{path}: cannot be read ({error.strerror}); prepare the directory again with --overwrite"
+                f"{path}: cannot be read ({error.strerror}). Prepare the directory again with --overwrite."
             ) from None
         if hashlib.sha256(data).hexdigest() != expected:
             raise PreparedError(
-                f"{path}: it has changed since it was prepared; restore it, or prepare again with --overwrite"
+                f"{path}: it has changed since it was prepared. Restore it, or prepare again with --overwrite."
             )
         return data.decode().split("\n")[:-1]
 
@@ -190,22 +190,22 @@ def lengths_name(split: str) -> str:
 
 
 def record_origin(fingerprint: str, file: str) -> str:
-    """What the records of a shard carry: the dataset and the file that they belong to."""
+    """Origin stored in the records of a shard: the dataset and the file that they belong to."""
     return f"{fingerprint}/{file}"
 
 
 def read_info(directory: pathlib.Path) -> dict:
-    """What `dataset.json` of a prepared directory says."""
+    """Read `dataset.json` of a prepared directory."""
     path = directory / INFO
     try:
         info = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise PreparedError(
-            f"expected a prepared directory, found no {INFO} in {directory}; make it with `tf-transformer prepare`"
+            f"Expected a prepared directory. Received: {directory} without {INFO}. Run `tf-transformer prepare` first."
         ) from None
     except ValueError as error:
-        raise PreparedError(f"{path}: not JSON ({error}); prepare the directory again") from None
+        raise PreparedError(f"{path}: expected JSON. Received: {error}. Prepare the directory again.") from None
     if not isinstance(info, dict) or info.get("format") != FORMAT:
         found = info.get("format") if isinstance(info, dict) else None
-        raise PreparedError(f"{path}: expected format {FORMAT}, found {found}; prepare the directory again")
+        raise PreparedError(f"{path}: expected format {FORMAT}. Received: {found}. Prepare the directory again.")
     return info

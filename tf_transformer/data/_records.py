@@ -26,7 +26,7 @@ class RecordError(ValueError):
 
 
 def failed_assertion(error: tf.errors.OpError) -> str | None:
-    """What an assertion in the graph said, without TensorFlow's words around it; None for other errors."""
+    """Extract the message of a failed assertion from a TensorFlow error; None for other errors."""
     found = re.search(r"assertion failed: \[(.*?)\]", error.message, flags=re.DOTALL)
     return found[1] if found else None
 
@@ -50,11 +50,11 @@ class Pairs(NamedTuple):
 
 
 class ShardWriter:
-    """Writes the records of one shard.
+    """Writer of the records of one shard.
 
     Args:
-        path: of the file.
-        origin: that its records carry.
+        path: path of the file.
+        origin: origin stored in its records.
     """
 
     def __init__(self, path: pathlib.Path, origin: str):
@@ -89,14 +89,14 @@ class ShardWriter:
 
 
 class ShardReader:
-    """Reads whole shards, in the graph.
+    """Reader of complete shards, in the graph.
 
     Args:
-        paths: of the shards.
-        pairs: in each of them, as `dataset.json` says.
-        origins: that the records of each carry.
-        id_type: of the ids in the records.
-        vocab_sizes: of source and target; other ids are an error.
+        paths: paths of the shards.
+        pairs: number of pairs per shard, from `dataset.json`.
+        origins: origin in the records of each shard.
+        id_type: type of the ids in the records.
+        vocab_sizes: vocabulary sizes of source and target; other ids are an error.
     """
 
     def __init__(
@@ -137,7 +137,9 @@ class ShardReader:
         source, target = (tf.io.decode_raw(side, self._id_type) for side in (source, target))
         return Pairs(source, splits[:, 0], target, splits[:, 1])
 
-    def _checks(self, shards, shard_of, parsed, pairs: Pairs) -> list[tf.Operation]:
+    def _checks(
+        self, shards: tf.Tensor, shard_of: tf.Tensor, parsed: dict[str, tf.Tensor], pairs: Pairs
+    ) -> list[tf.Operation]:
         """Assertions that these are the records `dataset.json` describes. Their messages name the file."""
         counts = tf.cast(tf.strings.length(parsed["lengths"]) // 8, tf.int64)
         counts = tf.gather(tf.math.unsorted_segment_sum(counts, shard_of, len(self._paths)), shards)
@@ -151,14 +153,16 @@ class ShardReader:
             self._check(
                 shards,
                 counts != tf.gather(tf.constant(self.pairs, tf.int64), shards),
-                "expected as many pairs as dataset.json says",
+                "expected as many pairs as in dataset.json",
                 tf.as_string(counts),
             ),
             self._check_ids(shard_of, parsed["source"], pairs.source, self._vocab_sizes[0], "source"),
             self._check_ids(shard_of, parsed["target"], pairs.target, self._vocab_sizes[1], "target"),
         ]
 
-    def _check_ids(self, shard_of, records, ids, vocab_size: int, side: str) -> tf.Operation:
+    def _check_ids(
+        self, shard_of: tf.Tensor, records: tf.Tensor, ids: tf.Tensor, vocab_size: int, side: str
+    ) -> tf.Operation:
         # Negative ids are the largest of all where their bytes are read without a sign.
         unsigned = ids if self._id_type.is_unsigned else tf.bitcast(ids, tf.uint32)
         largest = tf.argmax(unsigned)
@@ -168,8 +172,8 @@ class ShardReader:
         outside = tf.logical_or(ids < 0, ids >= vocab_size)
         return self._check(shard, outside, f"expected {side} ids from 0 to {vocab_size - 1}", tf.as_string(ids))
 
-    def _check(self, shards, wrong, expected: str, received) -> tf.Operation:
-        """Fails where `wrong` is true for any of the shards, and names the first."""
+    def _check(self, shards: tf.Tensor, wrong: tf.Tensor, expected: str, received: tf.Tensor) -> tf.Operation:
+        """Assert that `wrong` is false for all shards; the message names the first for which it is true."""
         first = tf.argmax(tf.cast(wrong, tf.int32))
         message = [tf.gather(self._paths, shards[first]), f": {expected}. Received: ", received[first]]
         return tf.debugging.Assert(tf.logical_not(tf.reduce_any(wrong)), [tf.strings.join(message)])

@@ -10,6 +10,7 @@ import socket
 import time
 import urllib.parse
 import uuid
+from typing import Any
 
 import tensorflow as tf
 
@@ -21,7 +22,7 @@ class DataServiceError(ValueError):
 
 
 def check_service(address: str, seconds: float = 10.0) -> None:
-    """Raises DataServiceError where nothing answers at the address of the dispatcher."""
+    """Raise DataServiceError if the dispatcher does not respond at its address."""
     parsed = urllib.parse.urlparse(address)
     if parsed.scheme != "grpc" or not parsed.hostname or not parsed.port:
         raise DataServiceError(f"Expected a tf.data service as grpc://HOST:PORT. Received: {address!r}.")
@@ -49,11 +50,11 @@ def from_service(dataset: tf.data.Dataset, address: str) -> tf.data.Dataset:
     )
     rounds = dataset.apply(reads).window(workers, drop_remainder=True)
     ordered = rounds.flat_map(lambda numbers, elements: _by_number(numbers, elements, workers))
-    return ordered.enumerate().map(lambda expected, item: _checked(expected, *item, address)).prefetch(2)
+    return ordered.enumerate().map(lambda expected, item: _checked(expected, item[0], item[1], address)).prefetch(2)
 
 
 def _wait_for_workers(address: str) -> int:
-    """How many workers the dispatcher expects; returns when all of them answer.
+    """Wait until all workers of the dispatcher respond; return their number.
 
     Of the numbers from 0 on, each worker has those at a distance of the number of workers.
     """
@@ -75,19 +76,19 @@ def _wait_for_workers(address: str) -> int:
             f"DispatcherConfig(worker_addresses=[...]). Received: {error.message.splitlines()[0]}"
         ) from None
     raise DataServiceError(
-        f"Expected {workers} workers of the tf.data service at {address}. Received: answers of {len(seen)} in "
-        f"{WORKER_SECONDS:.0f} s; start the others."
+        f"Expected {workers} workers of the tf.data service at {address}. Received: responses of {len(seen)} "
+        f"within {WORKER_SECONDS:.0f} s. Start the others."
     )
 
 
-def _by_number(numbers: tf.data.Dataset, elements, workers: int) -> tf.data.Dataset:
+def _by_number(numbers: tf.data.Dataset, elements: Any, workers: int) -> tf.data.Dataset:
     """The elements of a round, one from every worker, in the order of their numbers."""
     round_ = tf.data.Dataset.zip((numbers, tf.data.Dataset.zip(elements)))
     in_turn = tf.data.Dataset.range(workers)
     return in_turn.flat_map(lambda turn: round_.filter(lambda number, _: number % workers == turn))
 
 
-def _checked(expected: tf.Tensor, number: tf.Tensor, element, address: str):
+def _checked(expected: tf.Tensor, number: tf.Tensor, element: Any, address: str) -> Any:
     wanted = tf.strings.format(f"Expected batch {{}} from the tf.data service at {address}. ", expected)
     received = tf.strings.format("Received: batch {}; a worker was lost or restarted.", number)
     with tf.control_dependencies([tf.debugging.Assert(number == expected, [wanted + received])]):

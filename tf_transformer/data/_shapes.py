@@ -1,8 +1,8 @@
 """Static shapes of batches, fitted to the lengths of a corpus: as few as keep the padding small.
 
 XLA and TPUs compile a program for every shape, so there is a fixed set of them. A pair goes into the cheapest shape
-that holds it. Which shapes? Padding is least where sentences are many, so they are chosen by the corpus: one by one,
-each the one that saves the most padding given those chosen before.
+that holds it. Shapes are chosen one by one for the lengths of the corpus, each the one that saves the most padding
+given those chosen before.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ class BatchShape:
 
 
 class LengthCounts(NamedTuple):
-    """How many pairs of a corpus have which lengths: source and target lengths [cells, 2], and pairs [cells]."""
+    """Histogram of the lengths of a corpus: source and target lengths [cells, 2], and numbers of pairs [cells]."""
 
     lengths: np.ndarray
     pairs: np.ndarray
@@ -65,13 +65,13 @@ def fit_shapes(
     Args:
         counts: of source and target lengths.
         batch_tokens: of a batch, on each side.
-        max_shapes: how many at most.
+        max_shapes: maximum number of shapes.
         padding: the share of padding (of all places, both sides) at which no more shapes are added.
     """
-    cells, counts = LengthCounts.of(_round_up(counts.lengths), counts.pairs)
+    cells, pairs = LengthCounts.of(_round_up(counts.lengths), counts.pairs)
     largest = cells.max(0)
-    shapes = _choose(cells, counts, largest, batch_tokens, max_shapes, padding)
-    shapes = _refine(cells, counts, shapes, largest)
+    shapes = _choose(cells, pairs, largest, batch_tokens, max_shapes, padding)
+    shapes = _refine(cells, pairs, shapes, largest)
     return tuple(sorted(BatchShape.of_budget(source, target, batch_tokens) for source, target in shapes))
 
 

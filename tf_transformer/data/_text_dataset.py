@@ -51,7 +51,7 @@ def text_dataset(
 
     def parts(epoch: tf.Tensor) -> tf.data.Dataset:
         texts = pairs.batch(pipeline.PART_PAIRS).enumerate()
-        return texts.map(lambda number, text: pipeline.Part(epoch, number, _tokenize(*text, tokenizers)))
+        return texts.map(lambda number, text: pipeline.Part(epoch, number, _tokenize(text[0], text[1], tokenizers)))
 
     dataset = tf.data.Dataset.range(np.iinfo(np.int64).max if epochs is None else epochs).flat_map(parts)
     return pipeline.batch_parts(
@@ -61,9 +61,9 @@ def text_dataset(
 
 def _tokenize(source: tf.Tensor, target: tf.Tensor, tokenizers: TokenizerPair) -> Pairs:
     """The ids of pairs of texts, each [n], without pairs of which a side is empty."""
-    said = tf.logical_and(tf.strings.strip(source) != "", tf.strings.strip(target) != "")
+    filled = tf.logical_and(tf.strings.strip(source) != "", tf.strings.strip(target) != "")
     sides = tokenizers.source, tokenizers.target
-    ids = [side.tokenize(tf.boolean_mask(text, said)) for side, text in zip(sides, (source, target))]
+    ids = [side.tokenize(tf.boolean_mask(text, filled)) for side, text in zip(sides, (source, target))]
     splits = [tf.cast(side.row_splits, tf.int64) for side in ids]
     return Pairs(ids[0].flat_values, splits[0], ids[1].flat_values, splits[1])
 
@@ -71,7 +71,7 @@ def _tokenize(source: tf.Tensor, target: tf.Tensor, tokenizers: TokenizerPair) -
 def _sampled_lengths(pairs: tf.data.Dataset, tokenizers: TokenizerPair, options: BatchOptions) -> LengthCounts:
     """The lengths of some pairs, and one of the longest that may come."""
     batches = [np.full((1, 2), options.max_length, np.int64)]
-    lengths = pairs.batch(8192).map(lambda *text: tf.stack(_tokenize(*text, tokenizers).lengths(), 1))
+    lengths = pairs.batch(8192).map(lambda source, target: tf.stack(_tokenize(source, target, tokenizers).lengths(), 1))
     batches += list(lengths.as_numpy_iterator())
     if len(batches) == 1:
         raise ValueError("Expected a dataset of sentence pairs. Received: one without elements.")

@@ -79,7 +79,7 @@ def map_batches(
     return [tf.gather(array.concat(), back) for array in arrays]
 
 
-# Bytes of a batch with its padding. Beyond so many of one text the model reads nothing: its source is cut.
+# Bytes per batch with padding. Texts longer than _MAX_TEXT_BYTES are truncated by the model.
 MAX_BATCH_BYTES = 16_384
 _MAX_TEXT_BYTES = 2048
 # Fewer rows than this are not divided among threads: the products would be too thin.
@@ -122,7 +122,7 @@ def in_batches(
         texts: sequences of one length, such as sources and targets.
         max_rows: texts in a batch.
         threads: batches that are computed side by side; few texts are divided so that each thread has some.
-        done: told the number of texts after each batch.
+        done: called with the number of texts of each batch.
     """
     results: list[Any] = [None] * len(texts[0])
     share = max(_MIN_ROWS, -(-len(results) // threads))
@@ -152,7 +152,7 @@ def _in_order(compute: Callable[[list[int]], Sequence[Any]], batches: list[list[
 
 
 def use_one_thread_per_op() -> None:
-    """Makes TensorFlow compute each operation on one thread, on machines without a GPU.
+    """Make TensorFlow compute each operation on one thread, on machines without a GPU.
 
     It has to come before TensorFlow first computes; afterwards, or where the number of threads has been set already,
     nothing changes.
@@ -166,7 +166,7 @@ def use_one_thread_per_op() -> None:
 
 
 def parallel_batches() -> int:
-    """How many batches to compute side by side: one a core if each operation has one thread, otherwise one."""
+    """Number of batches to compute in parallel: one per core if each operation has one thread, otherwise one."""
     if tf.config.threading.get_intra_op_parallelism_threads() != 1 or tf.config.list_physical_devices("GPU"):
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,7 +1,7 @@
 """Beam search as a pure graph function over a step function. It knows no model.
 
 The search keeps only small things: ids, scores, and each beam's ancestry. The model's cache is never reordered: a
-beam that continues another one is told, by `Step.ancestors`, in which slots its past lies.
+`Step.ancestors` gives the slots in which the past of each beam is stored.
 """
 
 from typing import Any
@@ -143,7 +143,7 @@ def _finish(
     index: tf.Tensor,
     options: SearchOptions,
 ) -> None:
-    """Lets those of the best K that end in EOS compete with what has finished before."""
+    """Rank those of the best K that end in EOS among the finished hypotheses."""
     beams = options.beam_size
     log_probs, parents, tokens = log_probs[:, :beams], parents[:, :beams], tokens[:, :beams]
     scores = log_probs / length_penalty(index + 1, options.alpha, options.length_penalty)
@@ -189,7 +189,7 @@ def _continue(
 
 
 def _done(values: dict[str, tf.Tensor], index: tf.Tensor, options: SearchOptions) -> tf.Tensor:
-    """Whether nothing alive can still change the wanted hypotheses: (B,) bool."""
+    """Rows in which no hypothesis alive can still change the wanted ones: (B,) bool."""
     best = tf.reduce_max(values["log_probs"], axis=1)
     reachable = best / length_penalty(values["max_lengths"], options.alpha, options.length_penalty)
     settled = values["finished_scores"][:, options.wanted - 1]

@@ -11,9 +11,9 @@ import tensorflow as tf
 from tf_transformer.decoding._options import NEG_INF, SearchOptions
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 32, 160
-"""Logits a block. With a vocabulary that a number in this range divides, the search is spared a copy of the logits."""
+"""Logits per block. If a number in this range divides the vocabulary size, no copy of the logits is made."""
 SMALL = 16
-"""With fewer blocks than this many times the candidates, one plain top_k is as good."""
+"""With fewer blocks than this many times the candidates, one plain top_k is as fast."""
 
 
 def top_candidates(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -67,7 +67,7 @@ def log_normalizer(logits: tf.Tensor, likely: tf.Tensor) -> tf.Tensor:
 
 
 def spare_candidates(options: SearchOptions) -> int:
-    """How many of the best ids `forbid` may have to reject."""
+    """Number of the best ids that `forbid` may have to reject."""
     return len(options.forbidden_ids) + (options.min_length > 0)
 
 
@@ -88,7 +88,7 @@ def force_prefix(
     prefix: tf.Tensor,
     prefix_lengths: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Candidates of which only the prefix's id is left in rows whose prefix is not over.
+    """Candidates restricted to the id of the prefix, in rows whose prefix is not yet complete.
 
     Args:
         values, ids: (B, K, M), the candidates' log-probabilities and ids.

@@ -25,7 +25,7 @@ State = dict[str, Any]
 
 
 class _Past(NamedTuple):
-    """What one step knows about the past of its beams; see the methods of `DecoderStep` that compute it."""
+    """Ancestry of the beams of one step; see the methods of `DecoderStep` that compute it."""
 
     bias: tf.Tensor
     slots: tf.Tensor
@@ -217,8 +217,8 @@ def _attend(
 def _write_in_place(cache: tf.Tensor, new: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
     """`cache` (B, H, C, K * d), as rows of d, with `new` (N, d) written to the rows `slots` (N,).
 
-    `InplaceUpdate` is deprecated, but `tf.tensor_scatter_nd_update` would copy the whole cache at each step. Nothing
-    else may hold the cache. The test of this function says what to do if a TensorFlow release removes it.
+    `InplaceUpdate` is deprecated, but `tf.tensor_scatter_nd_update` would copy the cache at each step. Nothing
+    else may hold the cache. The test of this function explains what to do if a TensorFlow release removes it.
     """
     written = tf.raw_ops.InplaceUpdate(x=tf.reshape(cache, [-1, new.shape[-1]]), i=slots, v=new)
     return tf.reshape(written, tf.shape(cache))

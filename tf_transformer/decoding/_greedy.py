@@ -30,7 +30,7 @@ def follow_paths(
     """The paths that `choose` takes from `first_paths`, each until EOS or its longest length.
 
     choose: (logits (B, K, V), index, values, history (B, K, C)) -> log-probability and id of the next step,
-        (B, K) each; a log-probability of NEG_INF ends the path with nothing.
+        (B, K) each; a log-probability of NEG_INF discards the path.
     """
 
     def advance(index: tf.Tensor, rows: SearchState, state: Any) -> tuple[SearchState, Any]:

@@ -10,7 +10,7 @@ LENGTH_PENALTIES = ("gnmt", "average")
 
 
 def length_penalty(length: tf.Tensor, alpha: float, kind: Any = "gnmt") -> tf.Tensor:
-    """What a log-probability is divided by: int (…) -> float32 (…).
+    """Length penalty, the divisor of a log-probability: int (…) -> float32 (…).
 
     "gnmt": ((5 + length) / 6) ** alpha of Wu et al. (2016), section 6.1 of the paper. "average": length ** alpha, as in
     Marian, CTranslate2 and Hugging Face; with an alpha of 1 the score is the average over the tokens.
@@ -25,7 +25,7 @@ def coverage_penalty(coverage: tf.Tensor, beta: float) -> tf.Tensor:
 
 
 NEG_INF = -1e9
-"""Log-probability of the impossible. Finite, so that sums and differences of it are never NaN."""
+"""Log-probability of impossible ids. Finite, so that sums and differences are never NaN."""
 
 
 class Step(NamedTuple):
@@ -35,7 +35,7 @@ class Step(NamedTuple):
         K is not static.
     index: scalar int32, the position these ids have in the decoder's input; 0 is BOS's.
     ancestors: (B, K, C) int32. Beam k continues what slot `ancestors[b, k, t]` held at position t. Entries behind
-        `index` mean nothing. C grows while the search runs.
+        `index` are undefined. C grows while the search runs.
     """
 
     tokens: tf.Tensor
@@ -98,15 +98,16 @@ class SearchOptions:
             ("diversity", 0),
         ):
             if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}; raise it.")
+                raise ValueError(f"{name} must be at least {least}. Received: {getattr(self, name)}.")
         if self.length_penalty not in LENGTH_PENALTIES:
             raise ValueError(f"length_penalty must be one of {LENGTH_PENALTIES}. Received: {self.length_penalty!r}.")
         if not 1 <= self.wanted <= self.beam_size:
             raise ValueError(
-                f"nbest must be from 1 to beam_size = {self.beam_size}, not {self.nbest}; lower it or widen the beam."
+                f"nbest must be from 1 to beam_size = {self.beam_size}. Received: {self.nbest}. Lower it or raise "
+                "beam_size."
             )
         if self.eos_id in self.forbidden_ids:
-            raise ValueError(f"forbidden_ids {self.forbidden_ids} must not hold eos_id = {self.eos_id}; take it out.")
+            raise ValueError(f"forbidden_ids must not contain eos_id = {self.eos_id}. Received: {self.forbidden_ids}.")
 
     @property
     def wanted(self) -> int:
@@ -120,7 +121,7 @@ class Hypotheses(NamedTuple):
     lengths: (B, K) int32, EOS counted. 0 where fewer than K hypotheses exist.
     scores: (B, K) float32, what they are ranked by: log-probability by length penalty, plus coverage penalty.
     log_probs: (B, K) float32, the sums of the ids' log-probabilities under the model.
-    finished: (B, K) bool, whether EOS came before the longest length. These rank before those that were cut.
+    finished: (B, K) bool, whether EOS came within the maximum length. These rank before truncated ones.
     """
 
     ids: tf.Tensor

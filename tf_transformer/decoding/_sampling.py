@@ -12,7 +12,7 @@ from tf_transformer.decoding._options import NEG_INF, GrowFunction, Hypotheses, 
 
 @dataclasses.dataclass(frozen=True)
 class SamplingOptions:
-    """Which distribution is drawn from.
+    """Options of the distribution to sample from.
 
     temperature: logits are divided by it.
     top_k: only the k likeliest ids are drawn from; 0: all.
@@ -25,11 +25,15 @@ class SamplingOptions:
 
     def __post_init__(self) -> None:
         if self.temperature <= 0:
-            raise ValueError(f"temperature must be above 0, not {self.temperature}; for the best id use greedy search.")
+            raise ValueError(
+                f"temperature must be above 0. Received: {self.temperature}. For the best id use greedy search."
+            )
         if self.top_k < 0:
-            raise ValueError(f"top_k must be at least 0, not {self.top_k}; 0 draws from all ids.")
+            raise ValueError(f"top_k must be at least 0. Received: {self.top_k}. Use 0 to draw from all ids.")
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}; 1 draws from all ids.")
+            raise ValueError(
+                f"top_p must be above 0 and at most 1. Received: {self.top_p}. Use 1 to draw from all ids."
+            )
 
 
 def sample(
@@ -45,10 +49,10 @@ def sample(
     prefix_lengths: tf.Tensor | None = None,
     source_length: tf.Tensor | None = None,
 ) -> Hypotheses:
-    """`options.beam_size` independent samples a row, in the order they were drawn.
+    """`options.beam_size` independent samples per row, in the order they were drawn.
 
-    The other arguments are those of `beam_search`. `seeds` is (B, 2) int32, one seed a row, so that what is drawn for
-    a row does not depend on the batch it came in. Scores and log-probabilities are the model's, whatever the
+    The other arguments are those of `beam_search`. `seeds` is (B, 2) int32, one seed per row, so that the samples of
+    a row do not depend on its batch. Scores and log-probabilities are the model's, whatever the
     temperature.
     """
     paths, limit = options.beam_size, tf.reduce_max(tf.pad(max_lengths, [[0, 1]]))
@@ -86,7 +90,7 @@ def _uniform(seeds: tf.Tensor, paths: int, limit: tf.Tensor) -> tf.Tensor:
         return tf.transpose(tf.map_fn(of_step, tf.range(limit), fn_output_signature=tf.float32))
 
     signature = tf.TensorSpec([paths, None], tf.float32)
-    # One row more, which is dropped: `map_fn` cannot tell the shape of no rows at all.
+    # One row more, which is dropped: `map_fn` cannot infer the shape for zero rows.
     return tf.map_fn(of_row, tf.pad(seeds, [[0, 1], [0, 0]]), fn_output_signature=signature)[:-1]
 
 
@@ -99,7 +103,7 @@ def _allowed(logits: tf.Tensor, index: tf.Tensor, history: tf.Tensor, options: S
 
 
 def _draw(logits: tf.Tensor, uniform: tf.Tensor, sampling: SamplingOptions) -> tf.Tensor:
-    """One id a path, by the inverse of the cumulative distribution: (B, K, V), (B, K) -> (B, K)."""
+    """Draw one id per path, by the inverse of the cumulative distribution: (B, K, V), (B, K) -> (B, K)."""
     vocab_size = logits.shape[-1]
     if not sampling.top_k and sampling.top_p == 1:
         return _invert(tf.nn.softmax(logits), uniform)

@@ -1,4 +1,4 @@
-"""Step function of any causal language model: the whole sequence is computed again at every step."""
+"""Step function of any causal language model, which recomputes the complete sequence at every step."""
 
 from collections.abc import Callable
 from typing import Any

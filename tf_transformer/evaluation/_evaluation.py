@@ -1,4 +1,4 @@
-"""One evaluation: a model translates a test set, and what came out is scored."""
+"""Evaluation: a model translates a test set, and the translations are scored."""
 
 import dataclasses
 import time
@@ -19,15 +19,15 @@ from tf_transformer.text import as_line
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What one model did with one test set.
+    """Result of evaluating one model on one test set.
 
     hypotheses: the translations, one line each.
     scores: of the corpus.
     log_prob, tokens: of the references under the model, and how many tokens they have, each EOS counted.
-    truncated: how many sources were too long and cut.
-    seconds: that translating took.
-    truncated_pairs: of how many references the perplexity is of a part only, because they or their sources were cut;
-        None where the model does not tell, as an export.
+    truncated: number of sources that were too long and truncated.
+    seconds: time to translate the test set.
+    truncated_pairs: number of pairs of which the source or the reference was truncated to compute the perplexity;
+        None if unknown, as with an export.
     """
 
     hypotheses: list[str]
@@ -40,7 +40,7 @@ class Evaluation:
 
     @property
     def perplexity(self) -> float:
-        """Of a token of the references: it depends on the vocabulary, so it compares models that share one."""
+        """Perplexity per token of the references; comparable only between models with the same vocabulary."""
         return perplexity(self.log_prob, self.tokens)
 
     def to_dict(self) -> dict:
@@ -59,11 +59,11 @@ class Evaluation:
 
     def report(self) -> str:
         """The figures as lines of text."""
-        cut = f"; {self.truncated_pairs:,} pairs too long and cut" if self.truncated_pairs else ""
+        truncated = f"; {self.truncated_pairs:,} pairs truncated" if self.truncated_pairs else ""
         return "\n".join(
             [
                 *map(str, self.scores),
-                f"perplexity {self.perplexity:.3f} per token ({self.tokens:,} tokens{cut})",
+                f"perplexity {self.perplexity:.3f} per token ({self.tokens:,} tokens{truncated})",
                 f"truncated inputs {self.truncated:,} of {len(self.hypotheses):,}",
             ]
         )
@@ -78,21 +78,22 @@ def evaluate(
     bootstrap: int = BOOTSTRAP,
     done: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Translates `sources` and scores the translations against `references`.
+    """Translate `sources` and score the translations against `references`.
 
     Args:
         model: a `LoadedModel` or an `ExportedModel`.
         target_language, tokenizer, bootstrap: as in `corpus_scores`.
-        done: told the number of sentences after each batch that is translated.
+        done: called with the number of sentences of each translated batch.
     """
     if len(sources) != len(references):
         raise ValueError(
-            f"Expected as many references as sources, got {len(sources):,} sources and {len(references):,} references."
+            f"Expected as many references as sources. Received: {len(sources):,} sources and {len(references):,} "
+            "references."
         )
     if not sources:
-        raise ValueError("There is nothing to evaluate: the test set has no sentences.")
+        raise ValueError("Expected a test set to evaluate. Received: one with no sentences.")
     check_bootstrap(bootstrap)
-    check_tokenizer(tokenizer)  # now, not after an hour of translating
+    check_tokenizer(tokenizer)  # before the translation, which may take an hour
     texts, targets = ([line.encode() for line in side] for side in (sources, references))
     start = time.monotonic()
     # A line of a test set is scored as one segment, so it is translated as one.

@@ -1,9 +1,9 @@
-"""The record of an evaluation: a directory with all that its score can be repeated from.
+"""Record of an evaluation: a directory with everything needed to reproduce its scores.
 
-hypotheses.txt  source.txt  reference.txt    one sentence a line
+hypotheses.txt  source.txt  reference.txt    one sentence per line
 scores.json      the figures
 config.json      the model, the search, the versions
-commands.txt     what made it, what scores hypotheses.txt again, and sacreBLEU's own command
+commands.txt     the commands that made it, that score hypotheses.txt again, and sacreBLEU's own command
 """
 
 import os
@@ -21,22 +21,24 @@ FILES = ("hypotheses.txt", "source.txt", "reference.txt", "scores.json", "config
 
 
 def record_name(*parts: object) -> str:
-    """A name for a record that is also one of a directory: "test-average-beam4-alpha0.6"."""
+    """Name of a record, valid as the name of a directory: "test-average-beam4-alpha0.6"."""
     return re.sub(r"[^\w.+-]+", "_", "-".join(str(part) for part in parts)).lstrip(".") or "evaluation"
 
 
 def check_replaceable(directory: str | os.PathLike) -> None:
-    """Rejects a place where there is anything but an older record: writing a record there would delete it."""
+    """Reject a path with anything but an older record: writing a record there would delete it."""
     directory = pathlib.Path(directory)
     if not directory.exists():
         return
     if not directory.is_dir():
-        raise ValueError(f"A record is a directory, but {directory} is a file; give another place.")
+        raise ValueError(
+            f"Expected a directory for the record. Received: {directory} is a file. Use another directory."
+        )
     others = sorted({path.name for path in directory.iterdir()} - set(FILES))
     if others:
         raise ValueError(
-            f"Expected a new directory or an older record to replace, but {directory} holds other files, {others[0]!r} "
-            "for one; give a directory of its own."
+            f"Expected a new directory or an older record to replace. Received: {directory}, which has other files, "
+            f"such as {others[0]!r}. Use another directory."
         )
 
 
@@ -48,12 +50,12 @@ def write_record(
     config: dict,
     commands: Sequence[Sequence[str]],
 ) -> pathlib.Path:
-    """Writes a record, in place of an older one of that name; it appears complete.
+    """Write a record atomically, replacing an older one of that name.
 
     Args:
         directory: `WORKDIR/evaluation/<name>`. A directory with other files than a record's is rejected.
         config: JSON-able facts about the model and the search.
-        commands: that repeat it all, and that score the hypotheses again, as words.
+        commands: commands that reproduce the evaluation, and that score the hypotheses again, as lists of words.
     """
     directory = pathlib.Path(directory).resolve()
     check_replaceable(directory)

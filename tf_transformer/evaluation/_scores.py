@@ -1,4 +1,4 @@
-"""Corpus scores of translations: each with the name and the signature that tell what it may be compared with.
+"""Corpus scores of translations, each with a name and a signature that show which scores are comparable.
 
 The paper's BLEU is not sacreBLEU. It is `multi-bleu.perl` on text tokenized by Moses and with compounds split at their
 hyphens (tensor2tensor's `get_ende_bleu.sh`), which gives higher numbers: here it is called "tokenized compound-split
@@ -24,11 +24,11 @@ _TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """One number about a whole corpus, from 0 to 100.
+    """Corpus-level score, from 0 to 100.
 
-    name: what it is called.
+    name: name of the measure.
     value: the score.
-    signature: everything it depends on, in sacreBLEU's form.
+    signature: all settings of the measure, in sacreBLEU's form.
     mean, half_width: of the 95 % confidence interval by bootstrap resampling; None without it.
     """
 
@@ -40,7 +40,7 @@ class Score:
 
     @property
     def key(self) -> str:
-        """The name for machines: "tokenized_compound_split_bleu"."""
+        """The name as a JSON key: "tokenized_compound_split_bleu"."""
         return re.sub(r"\W", "_", self.name).lower()
 
     def to_dict(self) -> dict:
@@ -60,7 +60,7 @@ def corpus_scores(
     tokenizer: str | None = None,
     bootstrap: int = BOOTSTRAP,
 ) -> list[Score]:
-    """sacreBLEU, chrF and the paper's measure.
+    """Compute sacreBLEU, chrF and the paper's measure.
 
     Args:
         hypotheses: the translations.
@@ -114,15 +114,15 @@ def compound_split(line: str, moses: sacremoses.MosesTokenizer) -> str:
 
 
 def perplexity(log_prob: float, tokens: int) -> float:
-    """e to the mean negative log-probability of a token; infinite rather than an overflow, NaN of NaN."""
+    """Exponential of the mean negative log-probability per token; infinite if it overflows, NaN for NaN."""
     if tokens < 1:
-        raise ValueError(f"Perplexity needs at least one token, got {tokens}: is the file empty?")
+        raise ValueError(f"Perplexity needs at least one token. Received: {tokens}. Check that the file is not empty.")
     mean = -log_prob / tokens
     return math.inf if mean >= 700 else math.exp(mean)
 
 
 def finite(value: float) -> float | None:
-    """A figure for JSON, which has no infinity and no NaN."""
+    """The value, or None for infinity and NaN, which JSON does not have."""
     return value if math.isfinite(value) else None
 
 
@@ -139,16 +139,20 @@ def _score(name: str, metric: Any, hypotheses: Sequence[str], references: Sequen
 
 
 def check_bootstrap(bootstrap: int) -> None:
-    """Rejects a number of resamplings below zero."""
+    """Reject a negative number of resamplings."""
     if bootstrap < 0:
-        raise ValueError(f"bootstrap, the number of resamplings, must be at least 0, not {bootstrap}; 0 is none.")
+        raise ValueError(
+            f"bootstrap, the number of resamplings, must be at least 0. Received: {bootstrap}. Use 0 for none."
+        )
 
 
 def check_tokenizer(tokenizer: str | None) -> None:
-    """Rejects a name that is none of sacreBLEU's tokenizers, and one that cannot be had on this machine."""
+    """Reject unknown names, and tokenizers of sacreBLEU that do not work on this machine."""
     known = sacrebleu.metrics.BLEU.TOKENIZERS
     if tokenizer is not None and tokenizer not in known:
-        raise ValueError(f"sacreBLEU has no tokenizer {tokenizer!r}; choose one of {', '.join(map(str, known))}.")
+        raise ValueError(
+            f"Expected a tokenizer of sacreBLEU. Received: {tokenizer!r}. Choose one of {', '.join(map(str, known))}."
+        )
     try:
         sacrebleu.metrics.BLEU(tokenize=tokenizer)
     except Exception as error:  # a package, a dictionary or a download that is missing
@@ -156,16 +160,16 @@ def check_tokenizer(tokenizer: str | None) -> None:
 
 
 def tokenizer_name(score: Score) -> str:
-    """The name by which sacreBLEU's command takes the tokenizer of a score; a signature may add a version to it."""
-    told = score.signature.partition("tok:")[2].partition("|")[0]
-    return max((name for name in sacrebleu.metrics.BLEU.TOKENIZERS if name and told.startswith(name)), key=len)
+    """Name of the tokenizer of a score for sacreBLEU's command; a signature may append a version to it."""
+    signature = score.signature.partition("tok:")[2].partition("|")[0]
+    return max((name for name in sacrebleu.metrics.BLEU.TOKENIZERS if name and signature.startswith(name)), key=len)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references):
         raise ValueError(
-            f"Expected as many translations as references, got {len(hypotheses)} and {len(references)}: "
-            "are they of the same test set?"
+            f"Expected as many translations as references. Received: {len(hypotheses)} and {len(references)}. Check "
+            "that they are of the same test set."
         )
     if not hypotheses:
-        raise ValueError("There is nothing to score: expected at least one translation and its reference, got none.")
+        raise ValueError("Expected at least one translation and its reference. Received: none.")

@@ -9,10 +9,10 @@ from tf_transformer.workdir import named_variables
 
 
 class DropoutSeeds:
-    """Lends the model's seed generators seeds of our own while it is called.
+    """Seeds for the dropout layers of a model, derived from the training step.
 
     Keras keeps the state of each Dropout layer in a variable that every call changes. Replicas cannot change it
-    together, and a resumed run would have to find it as it was; a seed that follows from the step needs neither.
+    together, and a resumed run would have to restore it; a seed derived from the step needs neither.
     """
 
     def __init__(self, model: keras.Model, seed: int):
@@ -20,7 +20,7 @@ class DropoutSeeds:
         self._states = [variable for variable in model.variables if id(variable) not in weights]
         self._seed = seed
 
-    def scope(self, step, part):
+    def scope(self, step: tf.Tensor, part: tf.Tensor) -> keras.StatelessScope:
         """A context in which the model draws the random numbers of `step` and `part` (int scalars)."""
         if not self._states:
             return keras.StatelessScope()
@@ -36,16 +36,16 @@ Gradients = dict[str, tf.Tensor]
 
 
 class BatchGradients:
-    """The gradients of the smoothed loss, dense and float32, by the names of the model's weights.
+    """Gradients of the smoothed loss of a batch, dense and float32, by the names of the model's weights.
 
     Args:
         model: a `Transformer`.
-        label_smoothing: of the loss.
-        seed: of dropout.
-        parts: batches are computed in this many parts of their rows, one after another (gradient accumulation).
-        xla: whether a part is compiled.
+        label_smoothing: label smoothing of the loss.
+        seed: seed of dropout.
+        parts: number of micro-batches that a batch is computed in, one after another (gradient accumulation).
+        xla: whether a micro-batch is compiled with XLA.
         r_drop: the weight of R-Drop's divergence; 0: one pass per batch.
-        variables: those to compute gradients of, by name; None: all.
+        variables: variables to compute gradients of, by name; None: all.
     """
 
     def __init__(
@@ -69,7 +69,9 @@ class BatchGradients:
         self._r_drop = r_drop
         self._part = tf.function(self._of_part, jit_compile=True, autograph=False) if xla else self._of_part
 
-    def __call__(self, batch: dict[str, tf.Tensor], scale, step, first_part) -> tuple[LossSums, Gradients]:
+    def __call__(
+        self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor, first_part: tf.Tensor
+    ) -> tuple[LossSums, Gradients]:
         """Sums over the batch and the gradients of scale · loss.
 
         Args:
@@ -83,7 +85,9 @@ class BatchGradients:
         rows = tf.shape(batch["labels"])[0] // self._parts
         batch = {name: tf.reshape(x, tf.concat([[self._parts, rows], tf.shape(x)[1:]], 0)) for name, x in batch.items()}
 
-        def add_part(index, total):
+        def add_part(
+            index: tf.Tensor, total: tuple[LossSums, Gradients]
+        ) -> tuple[tf.Tensor, tuple[LossSums, Gradients]]:
             part = {name: _with_shape(x[index], batch[name]) for name, x in batch.items()}
             return index + 1, tf.nest.map_structure(tf.add, total, self._part(part, scale, step, first_part + index))
 
@@ -100,7 +104,9 @@ class BatchGradients:
         table = tf.convert_to_tensor(self._table)
         return projected_sums(hidden, table, batch["labels"], bias, self._smoothing)
 
-    def _of_part(self, batch, scale, step, part) -> tuple[LossSums, Gradients]:
+    def _of_part(
+        self, batch: dict[str, tf.Tensor], scale: tf.Tensor, step: tf.Tensor, part: tf.Tensor
+    ) -> tuple[LossSums, Gradients]:
         sources = {name: variable.value for name, variable in self._variables.items()}
         with tf.GradientTape() as tape, self._seeds.scope(step, part):
             hidden = self._hidden(_doubled(batch) if self._r_drop else batch, training=True)
@@ -120,7 +126,7 @@ class BatchGradients:
             direct["output_bias"] = result.bias_gradient
         return result.sums, {name: _total(gradients[name], direct.get(name)) for name in gradients}
 
-    def _hidden(self, batch, training: bool):
+    def _hidden(self, batch: dict[str, tf.Tensor], training: bool) -> tf.Tensor:
         model = self._model
         segments = batch.get("source_segments"), batch.get("target_segments")
         memory = model.encode(
@@ -146,7 +152,7 @@ def _doubled(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {name: tf.concat([x, x], axis=0) for name, x in batch.items()}
 
 
-def _total(gradient, direct):
+def _total(gradient: tf.Tensor | tf.IndexedSlices | None, direct: tf.Tensor | None) -> tf.Tensor | None:
     """The gradient through the hidden states and the direct one, dense.
 
     The rows that an embedding looked up are added into the direct gradient in place, instead of being spread over a
@@ -160,5 +166,5 @@ def _total(gradient, direct):
     return gradient if direct is None else gradient + direct
 
 
-def _with_shape(part, parts):
+def _with_shape(part: tf.Tensor, parts: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(part, [None, *parts.shape[2:]])

@@ -1,8 +1,9 @@
-"""The distributed input of training: batches for every replica of this worker, from a position on."""
+"""Distributed input of training: batches for every replica of this worker, starting at a position."""
 
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -11,7 +12,7 @@ from tf_transformer.data import DataServiceError, Position, failed_assertion
 logger = logging.getLogger(__name__)
 
 SERVICE_SECONDS = 600.0
-"""How long a tf.data service may fail to give the next batch before the run ends."""
+"""Seconds that a tf.data service may fail to return the next batch before the run ends."""
 _PAUSE = 1.0
 
 
@@ -38,11 +39,11 @@ class DistributedBatches:
         self.position = position or Position()
         self.iterator = self._open()
 
-    def _open(self):
+    def _open(self) -> Any:
         position = self.position
         return iter(self._strategy.distribute_datasets_from_function(lambda context: self._dataset(context, position)))
 
-    def next(self):
+    def next(self) -> dict[str, Any]:
         """The next batch, with the values of each replica of this worker."""
         until = time.monotonic() + SERVICE_SECONDS
         while True:
@@ -56,7 +57,7 @@ class DistributedBatches:
                 self._recover(error, until)
 
     def _recover(self, error: Exception, until: float) -> None:
-        """Opens the dataset again, until the time is up; a service that was restarted takes a moment."""
+        """Open the dataset again, retrying until the deadline: a restarted service takes a moment to respond."""
         logger.warning("%s Reading again from %s.", _first_line(error), tuple(self.position))
         while True:
             try:
@@ -80,5 +81,5 @@ def take_position(strategy: tf.distribute.Strategy, batch: dict) -> tuple[dict, 
 
 
 def _first_line(error: Exception) -> str:
-    said = failed_assertion(error) if isinstance(error, tf.errors.OpError) else None
-    return said or str(error).splitlines()[0][:400]
+    message = failed_assertion(error) if isinstance(error, tf.errors.OpError) else None
+    return message or str(error).splitlines()[0][:400]

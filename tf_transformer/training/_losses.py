@@ -1,5 +1,7 @@
 """Cross-entropy with label smoothing (section 5.4) as a Keras loss, on any backend."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -9,11 +11,11 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Cross-entropy against (1 - s) · one-hot + s / V, averaged over the tokens that are not padding.
 
     For `model.compile` and `fit`. As in "Rethinking the Inception Architecture", which the paper cites, the
-    smoothed part is spread over all V words, the right one included. A batch of padding alone has the loss 0.
+    smoothed part is spread over all V words, including the correct one. A batch that is only padding has loss 0.
 
     Args:
         label_smoothing: s, 0.1 in the paper.
-        ignore_id: the label without a loss: the padding's.
+        ignore_id: label that carries no loss: the padding id.
 
     Call arguments:
         y_true: labels, (B, T) int.
@@ -24,13 +26,19 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         >>> model.compile(optimizer, loss=LabelSmoothedCrossEntropy(0.1))
     """
 
-    def __init__(self, label_smoothing: float = 0.1, ignore_id: int = 0, name="label_smoothed_cross_entropy", **kwargs):
+    def __init__(
+        self,
+        label_smoothing: float = 0.1,
+        ignore_id: int = 0,
+        name: str = "label_smoothed_cross_entropy",
+        **kwargs: Any,
+    ):
         super().__init__(name=name, **kwargs)
         _check_smoothing(label_smoothing)
         self.label_smoothing = label_smoothing
         self.ignore_id = ignore_id
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         """Loss of every token, (B, T) float32, 0 on padding."""
         logits = ops.cast(y_pred, "float32")
         labels = ops.cast(y_true, "int32")
@@ -40,14 +48,14 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         losses = normaliser - (1.0 - smooth) * chosen - smooth * ops.mean(logits, axis=-1)
         return ops.where(ops.not_equal(labels, self.ignore_id), losses, 0.0)
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         losses = self.call(y_true, y_pred)
         weights = ops.cast(ops.not_equal(y_true, self.ignore_id), losses.dtype)
         if sample_weight is not None:
             weights = weights * ops.cast(sample_weight, losses.dtype)
         return ops.divide_no_nan(ops.sum(losses * weights), ops.sum(weights))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config.pop("reduction", None)
         return {**config, "label_smoothing": self.label_smoothing, "ignore_id": self.ignore_id}
@@ -55,4 +63,4 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
 def _check_smoothing(label_smoothing: float) -> None:
     if not 0.0 <= label_smoothing < 1.0:
-        raise ValueError(f"label_smoothing must be at least 0 and below 1, not {label_smoothing!r}.")
+        raise ValueError(f"Expected label_smoothing to be at least 0 and below 1. Received: {label_smoothing!r}.")

@@ -6,8 +6,9 @@ import os
 import pathlib
 import time
 
-from tf_transformer.config import Config
+from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data import PreparedDataset
+from tf_transformer.text import TokenizerPair
 from tf_transformer.training._process import LostWorkerError
 from tf_transformer.training._run_state import check_config, check_dataset, has_begun
 from tf_transformer.training._strategies import Worker
@@ -30,7 +31,7 @@ def config_of(init_from: str | os.PathLike, config: Config | None = None) -> Con
 def initialize_workdir(
     workdir: str | os.PathLike, init_from: str | os.PathLike, config: Config, prepared: PreparedDataset
 ) -> None:
-    """Writes a work directory that contains the weights to start from; does nothing if it exists already.
+    """Write a work directory that contains the weights to start from; do nothing if it already exists.
 
     The directory is then like one that `import` writes: training starts from its weights, at step 0.
 
@@ -88,13 +89,13 @@ def _check_architecture(origin: Workdir, config: Config) -> None:
         )
 
 
-def _model_of(origin: Workdir, config: Config):
+def _model_of(origin: Workdir, config: Config) -> ModelConfig:
     """The model of the origin with the new run's dropout."""
     fields = [field.name for field in dataclasses.fields(config.model) if "dropout" in field.name]
     return dataclasses.replace(origin.config.model, **{name: getattr(config.model, name) for name in fields})
 
 
-def with_vocabulary(config: Config, tokenizers) -> Config:
+def with_vocabulary(config: Config, tokenizers: TokenizerPair) -> Config:
     """The configuration with the vocabulary and the special ids of the tokenizers."""
     source, target = tokenizers.source, tokenizers.target
     tied = config.model.tied_embeddings
@@ -110,7 +111,7 @@ def with_vocabulary(config: Config, tokenizers) -> Config:
     return dataclasses.replace(config, model=model)
 
 
-def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
+def with_vocabulary_of(config: Config, saved: Config, tokenizers: TokenizerPair) -> Config:
     """The configuration with the vocabulary and the special ids of a work directory with the same tokenizers.
 
     An imported model's two tokenizers may share one vocabulary, which `with_vocabulary` cannot see.
@@ -125,9 +126,9 @@ def with_vocabulary_of(config: Config, saved: Config, tokenizers) -> Config:
 def open_workdir(
     path: str | os.PathLike, config: Config, prepared: PreparedDataset, worker: Worker, devices: dict
 ) -> Workdir:
-    """The work directory of a new run, of one that may go on with this configuration and data, or of `import`."""
+    """Open the work directory: create it for a new run, or check that this configuration and data can resume it."""
     path = pathlib.Path(path)
-    # Where the data is, for `evaluate` to find its test set.
+    # `evaluate` finds the test set by this path.
     info = prepared.info | {"directory": str(prepared.path.resolve())}
     if (path / CONFIG).is_file():
         saved = Workdir(path)
@@ -151,11 +152,12 @@ def open_workdir(
 
 
 def _wait_for(file: pathlib.Path, seconds: float = 1200.0) -> None:
-    """Waits until the chief has written a file."""
+    """Wait until the chief has written a file."""
     until = time.monotonic() + seconds
     while not file.is_file():
         if time.monotonic() > until:
             raise LostWorkerError(
-                f"{file} did not appear in {seconds:.0f} s. All workers need the same --workdir, on storage they share."
+                f"Expected the chief to write {file}. Received: nothing within {seconds:.0f} s. Give all workers the "
+                "same --workdir, on shared storage."
             )
         time.sleep(0.2)

@@ -1,6 +1,7 @@
 """Adam (section 5.3) in one fused operation per weight, the weights it trains, and their moving average."""
 
 import contextlib
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -10,11 +11,11 @@ import tensorflow as tf
 class Adam:
     """Adam with bias correction, as `keras.optimizers.Adam`, applied by one kernel that reads each weight once.
 
-    Keras's own takes a dozen passes over the weights and their two moments, which for 65 million of them costs a
-    tenth of a step. Every replica applies the same reduced gradients to its own copy, so no copy is sent around.
+    The Keras optimizer makes a dozen passes over the weights and their two moments, which for 65 million weights takes
+    a tenth of the time of a step. Every replica applies the same reduced gradients to its own copy.
 
     Args:
-        variables: Keras variables by name. Make it in the strategy's scope: the moments are replicated like them.
+        variables: Keras variables by name. Create it in the strategy's scope: the moments are replicated like them.
         beta1, beta2, epsilon: as in the paper.
         weight_decay: of AdamW (Loshchilov and Hutter 2019), decoupled from the gradient and multiplied by the learning
             rate; biases and layer normalisation are exempt. 0: Adam.
@@ -34,13 +35,13 @@ class Adam:
         self.second = {name: _zeros_like(variable) for name, variable in variables.items()}
 
     def state(self) -> dict[str, tf.Variable]:
-        """What a checkpoint keeps, by name."""
+        """State saved in a checkpoint, by name."""
         return {f"adam/first/{name}": moment for name, moment in self.first.items()} | {
             f"adam/second/{name}": moment for name, moment in self.second.items()
         }
 
-    def apply(self, gradients: dict[str, tf.Tensor], learning_rate, update) -> None:
-        """Updates the weights, in a replica's context.
+    def apply(self, gradients: dict[str, tf.Tensor], learning_rate: tf.Tensor, update: tf.Tensor) -> None:
+        """Update the weights, in a replica's context.
 
         Args:
             gradients: dense float32, by the names of the variables.
@@ -71,15 +72,15 @@ FREEZABLE = {
     "decoder": ("decoder/",),
     "embeddings": ("source_embedding/", "target_embedding/", "output_embedding/", "output_bias"),
 }
-"""Parts of the model that training may leave unchanged, and how the names of their weights begin."""
+"""Parts of the model that can be frozen, and the prefixes of the names of their weights."""
 
 
 def trained_variables(variables: dict[str, keras.Variable], freeze: str) -> dict[str, keras.Variable]:
-    """The variables that an update changes.
+    """The variables that are trained.
 
     Args:
         variables: of the model, by name.
-        freeze: parts to leave unchanged, such as "encoder,embeddings"; "" for none.
+        freeze: parts to freeze, such as "encoder,embeddings"; "" for none.
     """
     frozen = tuple(prefix for part in freeze.split(",") if part for prefix in FREEZABLE[part.strip()])
     return {name: variable for name, variable in variables.items() if not name.startswith(frozen or ("\0",))}
@@ -90,10 +91,10 @@ def _zeros_like(variable: keras.Variable) -> tf.Variable:
 
 
 class MovingAverage:
-    """average ← decay · average + (1 - decay) · weight, after every update.
+    """Exponential moving average of the weights: average ← decay · average + (1 - decay) · weight after every update.
 
     Args:
-        variables: Keras variables by name. Make it in the strategy's scope.
+        variables: Keras variables by name. Create it in the strategy's scope.
         decay: close to 1.
     """
 
@@ -105,16 +106,16 @@ class MovingAverage:
         self.restart()
 
     def restart(self) -> None:
-        """Begins from the weights as they are."""
+        """Restart from the current weights."""
         for name, variable in self.variables.items():
             self.averages[name].assign(np.asarray(variable))
 
     def state(self) -> dict[str, tf.Variable]:
-        """What a checkpoint keeps, by name."""
+        """State saved in a checkpoint, by name."""
         return {f"average/{name}": average for name, average in self.averages.items()}
 
     def update(self) -> None:
-        """Moves the averages towards the weights, in a replica's context."""
+        """Update the averages, in a replica's context."""
         for name, variable in self.variables.items():
             handle = self.averages[name].handle
             old = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
@@ -122,7 +123,7 @@ class MovingAverage:
             tf.raw_ops.AssignSubVariableOp(resource=handle, value=difference)
 
     @contextlib.contextmanager
-    def in_place(self):
+    def in_place(self) -> Iterator[None]:
         """A context in which the model's weights are the averages."""
         trained = {name: variable.numpy().copy() for name, variable in self.variables.items()}
         for name, variable in self.variables.items():

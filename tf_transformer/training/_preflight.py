@@ -1,4 +1,4 @@
-"""The largest batch first: what does not fit into the memory shows in the first minute, not after hours."""
+"""Memory check before training: one step on the largest batch, so that lack of memory shows in the first minute."""
 
 import logging
 import resource
@@ -17,26 +17,26 @@ logger = logging.getLogger(__name__)
 
 
 class OutOfMemoryError(ValueError):
-    """The largest batch does not fit; the message says what to change."""
+    """The largest batch does not fit into memory; the message lists settings to change."""
 
 
 def preflight(
     step: TrainStep, strategy: tf.distribute.Strategy, shapes: Iterable[BatchShape], config: TrainingConfig
 ) -> None:
-    """Runs the step on batches of the largest shapes that are padding alone, which changes nothing.
+    """Run the step on padding-only batches of the largest shapes, which changes no weights.
 
     Args:
-        step: to run.
-        strategy: that shares the rows.
-        shapes: of the global batches.
-        config: named in the advice.
+        step: training step to run.
+        strategy: strategy that divides the rows among replicas.
+        shapes: shapes of the global batches.
+        config: training configuration, for the advice in the message.
     """
     for shape in largest_shapes(shapes):
         _try(step, strategy, shape, config)
 
 
 def largest_shapes(shapes: Iterable[BatchShape]) -> list[BatchShape]:
-    """The shapes that need most memory: by tokens, for the layers, and by pairs of tokens, for attention.
+    """The shapes that need the most memory: by tokens, for the layers, and by pairs of tokens, for attention.
 
     All shapes fill about the same budget of tokens, so that the longest sentences, in few rows, may need the most.
     """
@@ -47,16 +47,16 @@ def largest_shapes(shapes: Iterable[BatchShape]) -> list[BatchShape]:
 
 
 def _pairs(source: int, target: int) -> int:
-    """Attention weights of one sentence, head and layer: within source and target, and between them."""
+    """Number of attention weights per sentence, head and layer: within source and target, and between them."""
     return source * source + target * target + source * target
 
 
 def _try(step: TrainStep, strategy: tf.distribute.Strategy, shape: BatchShape, config: TrainingConfig) -> None:
-    def padding(context: tf.distribute.InputContext, _) -> tf.data.Dataset:
+    def padding(context: tf.distribute.InputContext, _: object) -> tf.data.Dataset:
         return padding_dataset(shape, config.batching == "pack", Replicas.of(context, config.accumulation_steps))
 
     size = f"{shape.rows} rows of {shape.source} source and {shape.target} target tokens"
-    # Said before: where the operating system ends the process for its memory, this is the last line.
+    # Logged before the step: if the operating system kills the process for its memory, this is the last line.
     logger.info("Trying the largest batch, %s.", size)
     begun = time.monotonic()
     try:
@@ -71,7 +71,7 @@ def _advice(config: TrainingConfig) -> str:
         f"compute it in parts with --set training.accumulation_steps={config.accumulation_steps * 2} (the same result "
         "up to dropout's draws)",
         f"make it smaller with --set training.batch_tokens={max(1, config.batch_tokens // 2)}",
-        f"leave long sentences out with --set training.max_length={max(1, config.max_length // 2)}",
+        f"drop long sentences with --set training.max_length={max(1, config.max_length // 2)}",
         "hold no attention matrices with --set model.attention_block_size=128 (for long sentences)",
     ]
     if config.precision == "float32":
@@ -80,6 +80,6 @@ def _advice(config: TrainingConfig) -> str:
 
 
 def _peak_memory() -> float:
-    """Of this process on the host, in GB."""
+    """Peak memory of this process on the host, in GB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e9 if sys.platform == "darwin" else 1e6)

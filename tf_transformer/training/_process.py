@@ -11,6 +11,9 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, TextIO
 
 NAME = ".lock"
 
@@ -20,32 +23,34 @@ class RunLockedError(ValueError):
 
 
 class RunLock:
-    """Held from `with` to its end. The operating system lets go of it when the process dies, however it dies."""
+    """Lock of a work directory, a context manager. The operating system releases it when the process ends."""
 
     def __init__(self, directory: str | os.PathLike):
         self._file = pathlib.Path(directory) / NAME
-        self._stream = None
+        self._stream: TextIO | None = None
 
     def __enter__(self) -> "RunLock":
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._stream = open(self._file, "a+", encoding="utf-8")
+        stream = open(self._file, "a+", encoding="utf-8")
         try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            self._stream.seek(0)
-            holder = self._stream.read().strip() or "another process"
-            self._stream.close()
+            stream.seek(0)
+            holder = stream.read().strip() or "another process"
+            stream.close()
             raise RunLockedError(
-                f"{self._file.parent} is in use: {holder} is training there. Wait for it, stop it, or give another "
+                f"{self._file.parent} is in use: {holder} is training there. Wait for it, stop it, or use another "
                 "--workdir."
             ) from error
-        self._stream.truncate(0)
-        self._stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._stream.flush()
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        stream.flush()
+        self._stream = stream
         return self
 
-    def __exit__(self, *_) -> None:
-        self._stream.close()
+    def __exit__(self, *_: object) -> None:
+        if self._stream is not None:
+            self._stream.close()
 
 
 logger = logging.getLogger(__name__)
@@ -54,11 +59,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequest:
-    """Within `with`, SIGTERM and Ctrl-C set `signal` instead of ending the process; the second Ctrl-C ends it."""
+    """Context manager in which SIGTERM and Ctrl-C only set `signal`; a second Ctrl-C ends the process."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.signal: int | None = None
-        self._earlier = {}
+        self._earlier: dict[int, Any] = {}
 
     @property
     def requested(self) -> bool:
@@ -66,14 +71,14 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
-            self._earlier = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+            self._earlier = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._earlier.items():
             signal.signal(number, handler)
 
-    def _hear(self, number, _frame) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = number
@@ -81,24 +86,24 @@ class StopRequest:
 
 
 LOST_WORKER = 76
-"""Exit code where another worker no longer answers."""
+"""Exit code if another worker no longer responds."""
 
 FIRST_CALL = 5
-"""The first call may take this many times the limit: workers compile for different lengths of time."""
+"""Factor of the time limit for the first call, because workers compile for different lengths of time."""
 
 
 class LostWorkerError(ValueError):
-    """Another worker of the run no longer answers."""
+    """Another worker of the run no longer responds."""
 
 
 class WorkerWatch:
-    """Ends the process when a call within `with watch:` takes longer than the limit.
+    """Context manager that ends the process if a call takes longer than the limit.
 
-    A collective operation that waits for a worker that will never answer cannot be interrupted from Python, so the
-    process ends there and then. Checkpoints are whole at any moment; the same command resumes from the last one.
+    A collective operation that waits for a lost worker cannot be interrupted from Python, so the process ends
+    immediately. Checkpoints are complete at any moment; the same command resumes from the last one.
 
     Args:
-        seconds: the limit for one call.
+        seconds: time limit per call.
     """
 
     def __init__(self, seconds: float):
@@ -112,7 +117,7 @@ class WorkerWatch:
         self._until = time.monotonic() + self.seconds * (1 if self._warm else FIRST_CALL)
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._until, self._warm = None, True
 
     def _watch(self) -> None:
@@ -120,20 +125,20 @@ class WorkerWatch:
             time.sleep(min(1.0, self.seconds / 4))
             until = self._until
             if until is not None and time.monotonic() > until:
-                sys.stderr.write(f"\n{lost_worker_message('no answer in time, see --worker-timeout')}\n")
+                sys.stderr.write(f"\n{lost_worker_message('no response in time, see --worker-timeout')}\n")
                 sys.stderr.flush()
                 os._exit(LOST_WORKER)
 
 
 @contextlib.contextmanager
-def meeting(workers: int, seconds: float):
-    """Ends the process, with exit code 1, where the workers have not found each other in time.
+def meeting(workers: int, seconds: float) -> Iterator[None]:
+    """Context manager that ends the process with exit code 1 if the workers have not all connected in time.
 
-    TensorFlow waits for them without letting go of Python's lock, for ever, and no thread of Python's can end that: not
-    the watch, only `faulthandler`, whose thread needs no lock and knows no other exit code.
+    TensorFlow waits for them without releasing the GIL, so no Python thread, including `WorkerWatch`, can end the
+    process. The thread of `faulthandler` needs no GIL; its exit code cannot be chosen.
     """
     logger.info("Waiting for all %d workers of TF_CONFIG, for %.0f s at most.", workers, seconds)
-    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or sys.stderr)
     try:
         yield
     finally:
@@ -142,6 +147,6 @@ def meeting(workers: int, seconds: float):
 
 def lost_worker_message(reason: str) -> str:
     return (
-        f"A worker was lost ({reason}). All workers stop here. Start all of them again with the same command: they go "
-        "on from the last checkpoint."
+        f"A worker was lost ({reason}). All workers stop here. Start all of them again with the same command: they "
+        "resume from the last checkpoint."
     )

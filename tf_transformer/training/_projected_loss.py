@@ -1,8 +1,8 @@
-"""The projection onto the vocabulary and its loss in one, with gradients, holding few logits at a time.
+"""Fused projection onto the vocabulary and loss, with gradients, computed in chunks of tokens.
 
-The logits of a batch of 25,000 tokens and 37,000 words are 3.7 GB. Here they exist for a chunk of tokens at a time,
-and once: the chunk's loss and the gradients of what the logits were made from are computed together, so nothing of
-that size waits for the backward pass, and nothing is computed twice.
+The logits of a batch of 25,000 tokens and 37,000 words take 3.7 GB. Here they exist for one chunk of tokens at a time.
+Loss and gradients of a chunk are computed together, so no logits are kept for the backward pass and none are computed
+twice.
 
 R-Drop (Liang et al. 2021, arXiv 2106.14448) sends each batch through the model twice, with different dropout, and adds
 the symmetric Kullback-Leibler divergence of the two distributions of each token. Both passes of a token are in the same
@@ -17,12 +17,12 @@ CHUNK_TOKENS = 1024
 
 
 class LossSums(NamedTuple):
-    """Sums over the tokens of a batch, to be divided once by the tokens of the whole update. Float32 scalars."""
+    """Sums over the tokens of a batch, to be divided once by the tokens of the update. Float32 scalars."""
 
     loss: tf.Tensor
-    """Of the smoothed loss: what is minimised."""
+    """Sum of the smoothed loss, which is minimised."""
     negative_log_likelihood: tf.Tensor
-    """Of -log p(label), in nats: its mean's exponential is the true perplexity."""
+    """Sum of -log p(label), in nats; the exponential of its mean is the perplexity."""
     tokens: tf.Tensor
 
 
@@ -39,7 +39,15 @@ class ProjectedLoss(NamedTuple):
 
 
 def projected_loss(
-    hidden, table, labels, scale, bias=None, label_smoothing=0.0, ignore_id=0, chunk_tokens=CHUNK_TOKENS, r_drop=0.0
+    hidden: tf.Tensor,
+    table: tf.Tensor,
+    labels: tf.Tensor,
+    scale: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    label_smoothing: float = 0.0,
+    ignore_id: int = 0,
+    chunk_tokens: int = CHUNK_TOKENS,
+    r_drop: float = 0.0,
 ) -> ProjectedLoss:
     """Loss of the logits hidden · table^T + bias, and its gradients.
 
@@ -57,9 +65,9 @@ def projected_loss(
     rows = _side_by_side(hidden) if r_drop else tf.reshape(hidden, [-1, hidden.shape[-1]])  # (N, D) or (N, 2 D)
     labels = tf.reshape(labels, [-1])
     weights = tf.cast(tf.not_equal(labels, ignore_id), tf.float32)
-    chunk = _Chunk(tf.cast(table, hidden.dtype), bias, label_smoothing, scale)
-    if r_drop:
-        chunk, chunk_tokens = _TwoPasses(chunk, r_drop), max(1, chunk_tokens // 2)
+    one_pass = _Chunk(tf.cast(table, hidden.dtype), bias, label_smoothing, scale)
+    chunk = _TwoPasses(one_pass, r_drop) if r_drop else one_pass
+    chunk_tokens = max(1, chunk_tokens // 2) if r_drop else chunk_tokens
     count = rows.shape[0]
     if count is not None and count <= chunk_tokens:
         result = chunk(rows, labels, weights)
@@ -69,29 +77,36 @@ def projected_loss(
     return result._replace(hidden_gradient=tf.reshape(to_hidden, tf.shape(hidden)))
 
 
-def projected_sums(hidden, table, labels, bias=None, label_smoothing=0.0, ignore_id=0) -> LossSums:
-    """The sums of `projected_loss` alone, for validation."""
+def projected_sums(
+    hidden: tf.Tensor,
+    table: tf.Tensor,
+    labels: tf.Tensor,
+    bias: tf.Tensor | None = None,
+    label_smoothing: float = 0.0,
+    ignore_id: int = 0,
+) -> LossSums:
+    """Compute only the sums of `projected_loss`, for validation."""
     return projected_loss(hidden, table, labels, tf.constant(1.0), bias, label_smoothing, ignore_id).sums
 
 
 class _Chunk:
-    """Loss and gradients of some tokens.
+    """Loss and gradients of one chunk of tokens.
 
     With P = softmax(logits) and r the tokens' weights, the gradient of the logits is r (P - target), and target has
-    only three values a row. So P alone is ever stored; r goes into the hidden states, the two parts of the target
+    only three values per row. So P alone is ever stored; r goes into the hidden states, the two parts of the target
     are a gather, a scatter and a vector that is the same for all words.
     """
 
-    def __init__(self, table, bias, smoothing: float, scale):
+    def __init__(self, table: tf.Tensor, bias: tf.Tensor | None, smoothing: float, scale: tf.Tensor):
         self.table, self.bias, self.smoothing, self.scale = table, bias, smoothing, scale
         self.uniform = smoothing / table.shape[0]
         self.table_mean = tf.reduce_mean(tf.cast(table, tf.float32), axis=0)  # (D,)
 
-    def __call__(self, hidden, labels, weights) -> ProjectedLoss:
+    def __call__(self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> ProjectedLoss:
         _, probabilities, normaliser = self.distributions(hidden)
         return self.gradients(hidden, labels, weights, probabilities, self.sums(hidden, labels, weights, normaliser))
 
-    def distributions(self, hidden):
+    def distributions(self, hidden: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Logits and probabilities (n, V), and the logarithm of the sum of exponentials (n,)."""
         logits = tf.cast(tf.matmul(hidden, self.table, transpose_b=True), tf.float32)
         logits = logits if self.bias is None else logits + self.bias
@@ -100,7 +115,7 @@ class _Chunk:
         normaliser = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probabilities, axis=-1))
         return logits, probabilities, normaliser
 
-    def sums(self, hidden, labels, weights, normaliser) -> LossSums:
+    def sums(self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, normaliser: tf.Tensor) -> LossSums:
         hidden = tf.cast(hidden, tf.float32)
         chosen = tf.reduce_sum(hidden * tf.cast(tf.gather(self.table, labels), tf.float32), axis=-1)
         mean = tf.linalg.matvec(hidden, self.table_mean)
@@ -112,7 +127,9 @@ class _Chunk:
         weighted = (tf.where(weights > 0, weights * value, 0.0) for value in (loss, likelihood))
         return LossSums(*(tf.reduce_sum(value) for value in (*weighted, weights)))
 
-    def gradients(self, hidden, labels, weights, probabilities, sums) -> ProjectedLoss:
+    def gradients(
+        self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, probabilities: tf.Tensor, sums: LossSums
+    ) -> ProjectedLoss:
         dtype = hidden.dtype
         right, each = (1.0 - self.smoothing), self.uniform
         weights = (weights * self.scale)[:, None]  # (n, 1)
@@ -128,7 +145,7 @@ class _Chunk:
         to_hidden = tf.cast(weights * to_hidden, dtype)
         return ProjectedLoss(sums, to_hidden, to_table, self._bias_gradient(probabilities, labels, weights))
 
-    def _bias_gradient(self, probabilities, labels, weights):
+    def _bias_gradient(self, probabilities: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         if self.bias is None:
             return tf.zeros([0])
         to_bias = tf.linalg.matvec(tf.cast(probabilities, tf.float32), weights[:, 0], transpose_a=True)
@@ -137,7 +154,7 @@ class _Chunk:
 
 
 class _TwoPasses:
-    """Loss and gradients of some tokens with R-Drop; `hidden` (n, 2 D) holds both passes of each.
+    """Loss and gradients of one chunk of tokens with R-Drop; `hidden` (n, 2 D) holds both passes of each.
 
     The gradient of the divergence with respect to the logits is added to P before the products of `_Chunk`.
     """
@@ -145,7 +162,7 @@ class _TwoPasses:
     def __init__(self, chunk: _Chunk, alpha: float):
         self._chunk, self._alpha = chunk, alpha
 
-    def __call__(self, hidden, labels, weights) -> ProjectedLoss:
+    def __call__(self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> ProjectedLoss:
         hidden = tf.concat(tf.split(hidden, 2, axis=-1), axis=0)  # (2 n, D)
         both = tf.concat([labels, labels], axis=0), tf.concat([weights, weights], axis=0) / 2
         logits, probabilities, normaliser = self._chunk.distributions(hidden)
@@ -157,7 +174,7 @@ class _TwoPasses:
         return result._replace(sums=sums._replace(loss=loss), hidden_gradient=to_hidden)
 
 
-def _symmetric_divergence(log_probs, probabilities):
+def _symmetric_divergence(log_probs: tf.Tensor, probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """(KL(P1 || P2) + KL(P2 || P1)) / 2 of the two halves of the rows, (n,); its gradient by the logits, (2 n, V)."""
     first, second = tf.split(probabilities, 2)
     ratio = tf.subtract(*tf.split(log_probs, 2))
@@ -168,19 +185,21 @@ def _symmetric_divergence(log_probs, probabilities):
     return (forward + backward)[:, 0] / 2, tf.concat([to_first, to_second], axis=0) / 2
 
 
-def _side_by_side(hidden):
+def _side_by_side(hidden: tf.Tensor) -> tf.Tensor:
     """(2B, T, D) -> (B * T, 2 D), both passes of a token in one row."""
     first, second = (tf.reshape(half, [-1, hidden.shape[-1]]) for half in tf.split(hidden, 2))
     return tf.concat([first, second], axis=-1)
 
 
-def _one_after_another(rows):
+def _one_after_another(rows: tf.Tensor) -> tf.Tensor:
     """(N, 2 D) -> (2 N, D), the inverse of `_side_by_side`."""
     return tf.concat(tf.split(rows, 2, axis=-1), axis=0)
 
 
-def _in_chunks(chunk, rows, labels, weights, size: int) -> ProjectedLoss:
-    """The sum of what `chunk` gives for at most `size` tokens at a time, one after another; the last is filled up."""
+def _in_chunks(
+    chunk: _Chunk | _TwoPasses, rows: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, size: int
+) -> ProjectedLoss:
+    """Sum the results of `chunk` over chunks of at most `size` tokens; the last one is padded."""
     dim, count = rows.shape[-1], tf.shape(rows)[0] if rows.shape[0] is None else rows.shape[0]
     chunks = (count + size - 1) // size
     size = (count + chunks - 1) // chunks
@@ -190,7 +209,9 @@ def _in_chunks(chunk, rows, labels, weights, size: int) -> ProjectedLoss:
     filled = (tf.concat([x, tf.zeros([fill], x.dtype)], 0) for x in (labels, weights))
     labels, weights = (tf.reshape(x, [chunks, size]) for x in filled)
 
-    def step(index, total, to_hidden):
+    def step(
+        index: tf.Tensor, total: ProjectedLoss, to_hidden: tf.TensorArray
+    ) -> tuple[tf.Tensor, ProjectedLoss, tf.TensorArray]:
         part = chunk(rows[index], labels[index], weights[index])
         to_hidden = to_hidden.write(index, part.hidden_gradient)
         part = part._replace(hidden_gradient=total.hidden_gradient)

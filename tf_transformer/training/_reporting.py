@@ -3,6 +3,7 @@
 import json
 import pathlib
 import time
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -16,13 +17,13 @@ NAME = "log.jsonl"
 
 
 class RunLog:
-    """Writes events of a run under a directory: `log.jsonl`, and `tensorboard/` for their numbers and texts.
+    """Event log of a run: `log.jsonl`, and `tensorboard/` for numbers and texts.
 
-    A run that resumes from a checkpoint takes back what it had written after it, so the file reads as one run.
+    When a run resumes from a checkpoint, events of later steps are removed, so that the file reads as one run.
 
     Args:
         directory: WORKDIR/logs.
-        step: that the run begins or goes on at.
+        step: step at which the run starts or resumes.
     """
 
     def __init__(self, directory: pathlib.Path, step: int = 0):
@@ -31,8 +32,8 @@ class RunLog:
         _forget_after(self._file, step)
         self._writer = tf.summary.create_file_writer(str(directory / "tensorboard"))
 
-    def event(self, kind: str, step: int, **values) -> None:
-        """Writes a line {"event": kind, "step": …, "time": …, …}, and its numbers as curves `kind/name`."""
+    def event(self, kind: str, step: int, **values: object) -> None:
+        """Write a line {"event": kind, "step": …, "time": …, …}, and its numbers as curves `kind/name`."""
         line = {"event": kind, "step": step, "time": round(time.time(), 3), **values}
         with open(self._file, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -41,8 +42,8 @@ class RunLog:
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     tf.summary.scalar(f"{kind}/{name}", value)
 
-    def text(self, name: str, step: int, rows: list[tuple[str, ...]], heading: tuple[str, ...]) -> None:
-        """Writes a table of texts to TensorBoard."""
+    def text(self, name: str, step: int, rows: Sequence[tuple[str, ...]], heading: tuple[str, ...]) -> None:
+        """Write a table of texts to TensorBoard."""
         table = [heading, tuple("---" for _ in heading), *rows]
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
         with self._writer.as_default(step=step):
@@ -53,7 +54,7 @@ class RunLog:
 
 
 def read_log(directory: pathlib.Path) -> list[dict]:
-    """The events of a run, in order; a line that a kill cut off is left out."""
+    """The events of a run, in order; a truncated last line is skipped."""
     file = directory / NAME
     events = []
     for line in file.read_text(encoding="utf-8").split("\n") if file.is_file() else ():
@@ -71,11 +72,11 @@ def _forget_after(file: pathlib.Path, step: int) -> None:
 
 
 class RunReports:
-    """Adds up what the steps report and tells it; a worker that is not the chief tells nothing.
+    """Sums of the steps' reports, written to the log and the terminal; only the chief writes.
 
     Args:
         log: None for a worker that is not the chief.
-        progress: None likewise.
+        progress: None for a worker that is not the chief.
     """
 
     def __init__(self, log: RunLog | None, progress: Progress | None):
@@ -83,13 +84,13 @@ class RunReports:
         self._clear()
 
     def steps(self, counters: Counters, report: StepReport, seconds: float) -> None:
-        """Takes in the reports (n,) of the steps of one call."""
+        """Add the reports (n,) of the steps of one call."""
         self._count += len(report.loss)
         self._seconds += seconds
         self._loss += float(report.loss.sum())
         self._likelihood += float(report.negative_log_likelihood.sum())
         self._tokens += float(report.tokens.sum())
-        self._last = report
+        self._learning_rate, self._gradient_norm = report.learning_rate[-1], report.gradient_norm[-1]
         if self._progress is not None:
             loss = self._loss / max(self._tokens, 1.0)
             self._progress.update(counters.step - self._progress.done, f"loss {loss:.3f}, {self._rate:,.0f} tokens/s")
@@ -100,7 +101,7 @@ class RunReports:
                 )
 
     def flush(self, counters: Counters) -> None:
-        """Writes a line of the log about the steps since the last one."""
+        """Write one line of the log about the steps since the previous one."""
         if self._log is not None and self._count:
             tokens = max(self._tokens, 1.0)
             self._log.event(
@@ -109,8 +110,8 @@ class RunReports:
                 steps=self._count,
                 loss=self._loss / tokens if self._tokens else None,
                 perplexity=perplexity(self._likelihood / tokens) if self._tokens else None,
-                learning_rate=float(self._last.learning_rate[-1]),
-                gradient_norm=float(self._last.gradient_norm[-1]),
+                learning_rate=float(self._learning_rate),
+                gradient_norm=float(self._gradient_norm),
                 tokens=int(self._tokens),
                 tokens_per_second=round(self._rate, 1),
                 skipped=counters.skipped,
@@ -119,7 +120,7 @@ class RunReports:
         self._clear()
 
     def validation(self, step: int, result: ValidationLoss, better: bool) -> None:
-        if self._log is None:
+        if self._log is None or self._progress is None:
             return
         self._log.event("validation", step, loss=result.loss, perplexity=result.perplexity, tokens=result.tokens)
         self._progress.write(
@@ -128,11 +129,11 @@ class RunReports:
         )
 
     def sample(self, step: int, score: Score, rows: list[tuple[str, str, str]]) -> None:
-        if self._log is None:
+        if self._log is None or self._progress is None:
             return
         self._log.event("sample", step, bleu=score.value, signature=score.signature, translations=rows)
         self._log.text("sample/translations", step, rows, ("source", "reference", "translation"))
-        self._progress.write(f"step {step}: {score.name} {score.value:.2f} of a sample, greedy ({score.signature})")
+        self._progress.write(f"step {step}: {score.name} {score.value:.2f} on a sample, greedy ({score.signature})")
         self._progress.write("\n".join(f"    {source}\n  → {translation}" for source, _, translation in rows[:2]))
 
     @property
@@ -141,4 +142,4 @@ class RunReports:
 
     def _clear(self) -> None:
         self._count, self._seconds, self._loss, self._likelihood, self._tokens = 0, 0.0, 0.0, 0.0, 0.0
-        self._last: StepReport | None = None
+        self._learning_rate = self._gradient_norm = 0.0

@@ -1,4 +1,4 @@
-"""The whole job of training as one call: from a prepared directory to checkpoints in a work directory."""
+"""Training as one call: from a prepared directory to checkpoints in a work directory."""
 
 import contextlib
 import dataclasses
@@ -48,12 +48,12 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """How a call of `train` ended.
+    """Result of a call of `train`.
 
     Attributes:
         ended: "finished", "early stopping" or "interrupted".
-        signal: that interrupted it, or None.
-        step: that it ended at.
+        signal: signal that interrupted it, or None.
+        step: step at which it ended.
         best_perplexity: on the validation set; None without one.
         seconds: wall time of this call.
     """
@@ -75,14 +75,14 @@ def train(
     data_service: str | None = None,
     init_from: str | os.PathLike | None = None,
 ) -> TrainingResult:
-    """Trains, or resumes where the work directory stopped.
+    """Train a new run, or resume the run of the work directory.
 
     Args:
         data: a prepared directory.
-        workdir: is made if it is not there. Several workers need one that all of them see.
+        workdir: work directory; created if it does not exist. Several workers need shared storage.
         config: `model`'s vocabulary and special ids are taken from the data.
         strategy, replicas: see `make_strategy`.
-        worker_timeout: seconds after which a worker that does not answer is given up.
+        worker_timeout: seconds after which a worker that does not respond counts as lost.
         data_service: address of a tf.data service that makes the batches, such as "grpc://host:5000".
         init_from: a work directory, or a checkpoint in one, whose weights a new run starts from.
     """
@@ -105,7 +105,7 @@ def train(
 
 
 class _Run:
-    """The parts of a run, put together."""
+    """A run, assembled from its parts."""
 
     def __init__(
         self,
@@ -133,6 +133,7 @@ class _Run:
                     resumed = self._restore(state)
                     if self._worker.count > 1:
                         check_same_step(self._strategy, state.counters.step)
+                    assert state.position is not None  # set by _new_state, and by restore
                     batches = self._batches(Position.of(state.position))
                     if state.counters.step < self._config.training.max_steps:
                         preflight(
@@ -152,7 +153,7 @@ class _Run:
                 raise self._prepared.explain(error) from error
 
     def _reports(self, stack: contextlib.ExitStack, state: RunState) -> RunReports:
-        """To the log and the terminal, closed with the stack; a worker that is not the chief has neither."""
+        """Reports to the log and the terminal, closed with the stack; only the chief has them."""
         if not self._worker.is_chief:
             return RunReports(None, None)
         log = stack.enter_context(contextlib.closing(RunLog(self._directory.logs, state.counters.step)))
@@ -190,7 +191,7 @@ class _Run:
         return gradients, TrainStep(self._strategy, gradients, state.adam, state.average, schedule, training)
 
     def _restore(self, state: RunState) -> tuple[int, int] | None:
-        """Goes to the newest whole checkpoint. Returns its steps for `RunSaver`, or None at the beginning of a run."""
+        """Restore the newest complete checkpoint. Return its steps for `RunSaver`, or None for a new run."""
         path = checkpoints.latest_intact(self._directory.checkpoints, resumable=True)
         if path is None:
             self._begin(state)
@@ -203,7 +204,7 @@ class _Run:
         return state.counters.step, state.validated_step
 
     def _begin(self, state: RunState) -> None:
-        """Starts from imported weights, where the directory was made by `import`."""
+        """Start from the imported weights if the directory was written by `import`."""
         path = checkpoints.latest_intact(self._directory.checkpoints)
         state.run = run_fingerprint(self._config, self._prepared.info, path)
         if path is not None:
@@ -232,7 +233,7 @@ class _Run:
         batches = int(validation_dataset(self._prepared, self._options).cardinality())
         if not batches:
             logger.warning(
-                "No pair of the validation set is left, of at most training.max_length = %d tokens: no perplexity, no "
+                "No pair of the validation set has at most training.max_length = %d tokens: no perplexity, no "
                 "best checkpoint.", self._config.training.max_length,
             )  # fmt: skip
             return None

@@ -8,7 +8,9 @@ import logging
 import os
 import pathlib
 import time
+from typing import Any
 
+import keras
 import numpy as np
 
 from tf_transformer.config import Config, TrainingConfig
@@ -22,30 +24,30 @@ ADVICE = "In a new --workdir, try a smaller learning rate, more warmup_steps, or
 
 
 class DivergedError(ValueError):
-    """A training whose loss, gradients or weights are no longer those of a model that learns."""
+    """Training has diverged: its loss, gradients or weights are not finite or too large."""
 
 
 class ChangedRunError(ValueError):
-    """A run that cannot be resumed because something it consists of has changed."""
+    """A run cannot be resumed because its configuration or data has changed."""
 
 
 @dataclasses.dataclass
 class RunState:
-    """Weights, optimizer, counters, the data's position, and the best validation so far.
+    """State of a run: weights, optimizer, counters, position in the data, and the best validation so far.
 
     Dropout needs no state of its own: its random numbers follow from the seed and the step.
 
     Attributes:
         model, adam, average: whose variables are saved; `average` may be None.
         counters: step, skipped steps, loss scale.
-        position: of the next batch, as the stream gave it.
+        position: position of the next batch in the data.
         best_perplexity: of the validations so far; None before the first.
-        stale_validations: since the best one.
-        validated_step: of the last validation.
-        run: the run's fingerprint, which its checkpoints carry.
+        stale_validations: validations since the best one.
+        validated_step: step of the last validation.
+        run: fingerprint of the run, stored in its checkpoints.
     """
 
-    model: object
+    model: keras.Model
     adam: Adam
     average: MovingAverage | None
     counters: Counters
@@ -55,8 +57,8 @@ class RunState:
     validated_step: int = 0
     run: str | None = None
 
-    def save(self, path: str | os.PathLike, **info) -> pathlib.Path:
-        """Writes a checkpoint to resume from. With a moving average the model in it is the average."""
+    def save(self, path: str | os.PathLike, **info: Any) -> pathlib.Path:
+        """Write a checkpoint to resume from. With a moving average the model in it is the average."""
         training = {name: variable.numpy() for name, variable in self._variables().items()}
         model = self._model_to_save()
         return checkpoints.save_checkpoint(
@@ -73,12 +75,12 @@ class RunState:
             **info,
         )
 
-    def save_model(self, path: str | os.PathLike, **info) -> pathlib.Path:
-        """Writes a checkpoint of the model alone."""
+    def save_model(self, path: str | os.PathLike, **info: Any) -> pathlib.Path:
+        """Write a checkpoint of the model only."""
         return checkpoints.save_checkpoint(path, self._model_to_save(), step=self.counters.step, run=self.run, **info)
 
     def _model_to_save(self) -> dict[str, np.ndarray]:
-        """The weights that the model is used with; DivergedError if they are not those of a model that has learned."""
+        """The weights for inference; raises DivergedError if they are not finite or too large."""
         with self.serving_weights():
             model = model_tensors(self.model)
         for name, weight in model.items():
@@ -91,10 +93,14 @@ class RunState:
         return model
 
     def restore(self, path: str | os.PathLike) -> None:
-        """Goes back to a checkpoint that `save` wrote, which is verified already."""
+        """Restore the state from a checkpoint that `save` wrote and that is already verified."""
         info = checkpoints.read_info(path)
-        if None not in (self.run, info.get("run")) and self.run.partition("-")[0] != info["run"].partition("-")[0]:
-            raise ChangedRunError(f"{path} is a checkpoint of another run. Remove it, or train in another --workdir.")
+        own, found = self.run, info.get("run")
+        if own is not None and found is not None and own.partition("-")[0] != found.partition("-")[0]:
+            raise ChangedRunError(
+                f"Expected a checkpoint of this run. Received: {path}, of another run. Remove it, or use "
+                "another --workdir."
+            )
         self.run = info.get("run")
         assign_model(self.model, checkpoints.load_model_tensors(path), str(path))
         assign_tensors(self._variables(), checkpoints.load_training_tensors(path), str(path))
@@ -105,17 +111,17 @@ class RunState:
         self.validated_step = info.get("validated_step", info["step"])
 
     def begin_with(self, path: str | os.PathLike) -> None:
-        """Takes the weights of a checkpoint of the model alone; all else stays as at the beginning of a run."""
+        """Load the weights of a checkpoint; everything else keeps its initial value."""
         assign_model(self.model, checkpoints.load_model_tensors(path), str(path))
         if self.average is not None:
             self.average.restart()
 
-    def serving_weights(self):
-        """A context in which the model has the weights it is validated and used with."""
+    def serving_weights(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which the model has its weights for validation and inference."""
         return contextlib.nullcontext() if self.average is None else self.average.in_place()
 
     def _variables(self) -> dict:
-        """Variables that only training needs. With a moving average these are also the weights that it follows."""
+        """Variables that only training needs; with a moving average, also the trained weights."""
         variables = self.adam.state()
         if self.average is not None:
             variables |= self.average.state()
@@ -124,9 +130,9 @@ class RunState:
 
 
 class _Weight:
-    """A Keras variable with the two methods that a `tf.Variable` is saved and restored by."""
+    """A Keras variable with the methods `numpy` and `assign` of a `tf.Variable`."""
 
-    def __init__(self, variable):
+    def __init__(self, variable: keras.Variable):
         self._variable, self.shape = variable, variable.shape
 
     def numpy(self) -> np.ndarray:
@@ -137,13 +143,13 @@ class _Weight:
 
 
 class RunSaver:
-    """Writes the checkpoints of a run: by steps, by minutes, the best by validation, the last N kept.
+    """Writer of a run's checkpoints: by steps, by minutes, and the best by validation; keeps the last N.
 
     Args:
         directory: WORKDIR/checkpoints.
-        config: when, and how many.
-        resumed: (step, step of the last validation) of the checkpoint that the run resumes from; None at its beginning.
-        writes: whether this worker does; the others only ask.
+        config: training configuration: intervals, and number of checkpoints to keep.
+        resumed: (step, step of the last validation) of the checkpoint that the run resumes from; None for a new run.
+        writes: whether this worker writes; only the chief does.
     """
 
     def __init__(
@@ -160,9 +166,9 @@ class RunSaver:
             self.save(state)
 
     def save(self, state: RunState) -> None:
-        """Writes a checkpoint of this step unless there is one, then removes those that are too many.
+        """Write a checkpoint of this step unless it exists, then remove the oldest beyond the number to keep.
 
-        One that was written before the step's validation is written again after it.
+        A checkpoint that was written before the validation of its step is written again after it.
         """
         step, saved = state.counters.step, (state.counters.step, state.validated_step)
         if self._writes and saved != self._saved:
@@ -179,8 +185,8 @@ class RunSaver:
             )
 
 
-# These say how long, how fast and how watched a run is, not what it computes. (Accumulation changes dropout's draws, as
-# the number of replicas does, but not what they are drawn from.)
+# Settings that affect the length, speed and monitoring of a run, not its result. (Accumulation changes the random
+# numbers of dropout, as the number of replicas does, but not their distribution.)
 MAY_CHANGE = frozenset(
     f"training.{field}"
     for field in (
@@ -204,16 +210,16 @@ logger = logging.getLogger(__name__)
 
 
 def has_begun(dataset_info: dict) -> bool:
-    """Whether a work directory has seen training data. One that `import` wrote has not, until it is trained on."""
+    """Return whether training data is recorded in a work directory; `import` records none."""
     return "splits" in dataset_info
 
 
 def run_fingerprint(config: Config, dataset_info: dict, first_weights: pathlib.Path | None) -> str:
-    """A name for a run: equal for runs that compute the same, however often they are interrupted.
+    """Fingerprint of a run: equal for runs that compute the same, however often they are interrupted.
 
     Args:
-        config: settings that may change during a run do not count.
-        dataset_info: of the training data.
+        config: configuration; settings that may change during a run are ignored.
+        dataset_info: `dataset.json` of the training data.
         first_weights: the checkpoint that the run starts from; None for fresh weights.
     """
     settings = {
@@ -229,12 +235,14 @@ def run_fingerprint(config: Config, dataset_info: dict, first_weights: pathlib.P
     return f"{name}-{checkpoints.read_info(first_weights)['files'][checkpoints.MODEL]['sha256'][:16]}"
 
 
-def check_config(saved: Config, given: Config, workdir, begun: bool = True, weights: bool = True) -> None:
-    """Rejects fields that a run cannot change; tells which others have.
+def check_config(
+    saved: Config, given: Config, workdir: str | os.PathLike, begun: bool = True, weights: bool = True
+) -> None:
+    """Reject changes of fields that a run cannot change; log the other changes.
 
     Args:
-        begun: False: nothing was trained yet, so that only what the weights depend on is fixed.
-        weights: False: there are no weights yet either, as where a run did not come to its first checkpoint.
+        begun: whether training has started. If not, only fields that the weights depend on are fixed.
+        weights: whether there are weights; False for a run that did not reach its first checkpoint.
     """
     changes = _changes(saved, given)
     rejected = [text for field, text in changes.items() if field not in MAY_CHANGE]
@@ -242,26 +250,26 @@ def check_config(saved: Config, given: Config, workdir, begun: bool = True, weig
         rejected = [text for field, text in changes.items() if field.startswith("model.") and "dropout" not in field]
     if rejected and weights:
         raise ChangedRunError(
-            f"{workdir} was begun with another configuration: {'; '.join(rejected)}. Give the same settings as then, "
-            "or another --workdir."
+            f"{workdir} was begun with another configuration: {'; '.join(rejected)}. Use the same settings, or another "
+            "--workdir."
         )
     for text in changes.values():
         logger.info("Changed since the run began: %s.", text)
 
 
-def check_dataset(saved: dict, given: dict, workdir, data) -> None:
-    """Rejects another vocabulary and other training data than a run was begun with."""
+def check_dataset(saved: dict, given: dict, workdir: str | os.PathLike, data: str | os.PathLike) -> None:
+    """Reject a vocabulary or training data that differ from those a run was started with."""
     vocabulary = [info.get("tokenizer", {}).get("sha256") for info in (saved, given)]
     if vocabulary[0] != vocabulary[1]:
         raise ChangedRunError(
             f"{workdir} was begun with another vocabulary than that of {data}: tokenizer.sha256 was {vocabulary[0]}, "
-            f"is {vocabulary[1]}. Give the data it was begun with, or another --workdir."
+            f"is {vocabulary[1]}. Use the same data, or another --workdir."
         )
     shards = [_content(info) for info in (saved, given)]
     if has_begun(saved) and shards[0] != shards[1]:
         raise ChangedRunError(
-            f"{workdir} was begun with other training data than {data} holds: splits.train differs. Give the data it "
-            "was begun with, or another --workdir."
+            f"{workdir} was begun with other training data than {data} contains: splits.train differs. Use the same "
+            "data, or another --workdir."
         )
 
 
@@ -275,6 +283,6 @@ def _changes(saved: Config, given: Config) -> dict[str, str]:
     return changes
 
 
-def _content(info: dict):
-    """What identifies the training records: the checksums of the shards."""
+def _content(info: dict) -> list:
+    """Checksums of the training shards, which identify the training data."""
     return [shard.get("sha256", shard) for shard in info.get("splits", {}).get("train", {}).get("shards", ())]

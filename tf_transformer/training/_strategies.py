@@ -1,4 +1,4 @@
-"""Where training runs: one device, several, several workers or a TPU, as a `tf.distribute.Strategy`."""
+"""Distribution strategies: one device, several devices, several workers, or a TPU."""
 
 import dataclasses
 import functools
@@ -13,34 +13,34 @@ STRATEGIES = ("auto", "one", "mirrored", "multi-worker", "tpu")
 
 
 class StrategyError(ValueError):
-    """A strategy that this machine or its environment does not allow."""
+    """The strategy is not available on this machine or in this environment."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Worker:
-    """This process among those that train together."""
+    """Index of this process among the workers that train together."""
 
     index: int = 0
     count: int = 1
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes checkpoints and logs."""
+        """True for the process that writes checkpoints and logs."""
         return self.index == 0
 
 
 def make_strategy(name: str = "auto", replicas: int | None = None, seconds: float = 3600.0) -> tf.distribute.Strategy:
-    """The strategy called `name`. Call it before TensorFlow has placed anything on a device.
+    """Create the strategy called `name`. Call this before TensorFlow has placed anything on a device.
 
     Args:
         name: "one" device; "mirrored" over all GPUs, or over `replicas` logical devices of a CPU; "multi-worker" as
-            the environment's TF_CONFIG describes the cluster; "tpu" as TPU_NAME says. "auto" takes TF_CONFIG if it
+            the environment's TF_CONFIG describes the cluster; "tpu" as given by TPU_NAME. "auto" takes TF_CONFIG if it
             has several workers, then a TPU if TPU_NAME is set, then several GPUs, then one device.
-        replicas: devices to use with "mirrored", and rejected with another; None: all GPUs.
-        seconds: after which the process ends where not all workers of TF_CONFIG have started.
+        replicas: number of devices for "mirrored", rejected with another strategy; None: all GPUs.
+        seconds: time limit for all workers of TF_CONFIG to start, after which the process ends.
     """
     if name not in STRATEGIES:
-        raise StrategyError(f"The strategy must be one of {', '.join(STRATEGIES)}, not {name!r}.")
+        raise StrategyError(f"Expected a strategy among {', '.join(STRATEGIES)}. Received: {name!r}.")
     chosen = _choose() if name == "auto" else name
     if replicas is not None:
         _check_replicas(replicas, name, chosen)
@@ -53,18 +53,18 @@ def make_strategy(name: str = "auto", replicas: int | None = None, seconds: floa
 
 def _check_replicas(replicas: int, name: str, chosen: str) -> None:
     if replicas < 1:
-        raise StrategyError(f"The number of replicas must be at least 1, not {replicas}.")
+        raise StrategyError(f"Expected at least 1 replica. Received: {replicas}.")
     if chosen != "mirrored":
         here = f"'auto', which is {chosen!r} here" if name == "auto" else repr(chosen)
         raise StrategyError(
-            f"{replicas} replicas were asked for with the strategy {here}: only 'mirrored' takes their number. Give "
-            "--strategy mirrored, or leave --replicas out."
+            f"Expected the strategy 'mirrored' with a number of replicas. Received: {replicas} replicas with the "
+            f"strategy {here}. Use --strategy mirrored, or omit --replicas."
         )
 
 
 @functools.cache
 def _strategy(name: str, replicas: int | None) -> tf.distribute.Strategy:
-    """One strategy a process: a second one would number its collective operations like the first, and they mix."""
+    """Create the one strategy of this process: collective operations of a second one would have the same numbers."""
     if name == "mirrored":
         return tf.distribute.MirroredStrategy(_devices(replicas))
     if name == "multi-worker":
@@ -87,7 +87,7 @@ def _connect_to_tpu(name: str) -> tf.distribute.cluster_resolver.TPUClusterResol
 
 
 def worker_of(strategy: tf.distribute.Strategy) -> Worker:
-    """Which of the workers this process is."""
+    """Return the index of this process among the workers of a strategy."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return Worker()
     resolver = strategy.cluster_resolver
@@ -98,7 +98,7 @@ def worker_of(strategy: tf.distribute.Strategy) -> Worker:
 
 
 def devices_of(strategy: tf.distribute.Strategy) -> dict:
-    """What a run is trained on, for its record: name of the strategy, replicas and workers."""
+    """Describe the devices of a run for its record: name of the strategy, replicas and workers."""
     kinds = {
         "mirrored": tf.distribute.MirroredStrategy,
         "multi-worker": tf.distribute.MultiWorkerMirroredStrategy,
@@ -121,7 +121,10 @@ def _workers_in_environment() -> list[str]:
         cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
         return [address for kind in ("chief", "worker") for address in cluster.get(kind, ())]
     except (ValueError, AttributeError) as error:
-        raise StrategyError(f"The environment's TF_CONFIG is not a JSON object with a cluster: {error}.") from error
+        raise StrategyError(
+            f"Expected TF_CONFIG to be a JSON object with a cluster. Received: {error}. Correct the environment "
+            "variable."
+        ) from error
 
 
 def _cluster() -> None:
@@ -136,7 +139,7 @@ def _devices(replicas: int | None) -> list[str] | None:
     gpus = len(tf.config.list_physical_devices("GPU"))
     if gpus:
         if replicas and replicas > gpus:
-            raise StrategyError(f"{replicas} replicas were asked for; this machine has {gpus} GPUs.")
+            raise StrategyError(f"Expected at most {gpus} replicas, the number of GPUs. Received: {replicas}.")
         return None if replicas is None else [f"GPU:{index}" for index in range(replicas)]
     replicas = replicas or 1
     if replicas > 1:
@@ -145,27 +148,27 @@ def _devices(replicas: int | None) -> list[str] | None:
 
 
 def _split_cpu(replicas: int) -> None:
-    """Logical devices on the one CPU: no faster, but the same program as on several GPUs."""
+    """Create logical devices on the CPU: no faster, but the same program as on several GPUs."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     try:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
     except RuntimeError:
         if len(tf.config.list_logical_devices("CPU")) < replicas:
             raise StrategyError(
-                "The CPU can be split into replicas only before TensorFlow is used: make the strategy first."
+                "The CPU can be split into replicas only before TensorFlow is used. Create the strategy first."
             ) from None
 
 
 def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Rejects workers that stand at different steps, as where one could not read the newest checkpoint."""
+    """Reject workers at different steps, for instance if one could not read the newest checkpoint."""
 
     @tf.function(autograph=False)
-    def total():
+    def total() -> tf.Tensor:
         steps = strategy.run(lambda: tf.constant(step, tf.int64))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, steps, axis=None)
 
     if int(total()) != step * strategy.num_replicas_in_sync:
         raise StrategyError(
-            f"The workers would resume from different steps, this one from {step}: do all of them see the same "
-            "checkpoints, and can they read all of them?"
+            f"Expected all workers to resume from the same step. Received: different steps, {step} on this worker. "
+            "Check that all workers can read all checkpoints of the same --workdir."
         )

@@ -1,12 +1,13 @@
 """The training step over `tf.distribute`: reduced sums, one division by global tokens, one update."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_transformer.config import TrainingConfig
 from tf_transformer.data import Position
-from tf_transformer.training._gradients import BatchGradients
+from tf_transformer.training._gradients import BatchGradients, Gradients
 from tf_transformer.training._input import DistributedBatches, take_position
 from tf_transformer.training._optimizer import Adam, MovingAverage
 from tf_transformer.training._projected_loss import LossSums
@@ -17,18 +18,18 @@ STEPS_BEFORE_GROWTH = 1000
 
 
 class Counters(NamedTuple):
-    """Where a run stands. Values go into a step and new ones come out; nothing is a variable."""
+    """Counters of a run. A step takes them and returns new ones; none is a variable."""
 
     step: int | tf.Tensor
-    """Batches that have been trained on."""
+    """Number of batches trained on."""
     updates: int | tf.Tensor
-    """Steps that changed the weights; the others were skipped."""
+    """Number of steps that changed the weights; the others were skipped."""
     skipped: int | tf.Tensor
-    """Steps whose loss or gradient was not finite."""
+    """Number of steps whose loss or gradient was not finite."""
     skipped_in_a_row: int | tf.Tensor
-    """Of these, since the last good step, and not those that a smaller loss scale was the answer to."""
+    """Skipped steps since the last good step, except those after which the loss scale was reduced."""
     loss_scale: float | tf.Tensor
-    """What float16 gradients are multiplied by so that small ones do not vanish; 1 in other precisions."""
+    """Factor of float16 gradients against underflow; 1 in other precisions."""
     steps_at_scale: int | tf.Tensor
     """Good steps since the loss scale last changed."""
 
@@ -45,20 +46,21 @@ class Counters(NamedTuple):
         return Counters(*(tf.constant(value, kind) for value, kind in zip(self, kinds)))
 
     def numbers(self) -> "Counters":
-        return Counters(*(value.numpy().item() for value in self))
+        values: Iterable[Any] = self
+        return Counters(*(value.numpy().item() for value in values))
 
-    def after(self, finite, empty, scaled: bool) -> "Counters":
+    def after(self, finite: tf.Tensor, empty: tf.Tensor, scaled: bool) -> "Counters":
         """The counters after a step.
 
         Args:
             finite: boolean scalar, whether loss and gradients were.
-            empty: boolean scalar, whether the batch was padding alone: then nothing is learned or counted as bad.
+            empty: boolean scalar, whether the batch was only padding: then there is no update and no skipped step.
             scaled: whether the loss scale is dynamic.
         """
         one, zero = tf.constant(1, tf.int64), tf.constant(0, tf.int64)
         good, bad = tf.logical_and(finite, tf.logical_not(empty)), tf.logical_not(finite)
         scale, at_scale = self._next_scale(good, bad) if scaled else (self.loss_scale, self.steps_at_scale)
-        # An overflow that a smaller scale answers is how the scale is found: no sign of a run that diverges.
+        # An overflow that a smaller scale can fix is part of finding the scale, not a sign of divergence.
         hopeless = tf.logical_and(bad, self.loss_scale <= 1.0)
         in_a_row = tf.where(good, zero, self.skipped_in_a_row)
         return Counters(
@@ -70,8 +72,8 @@ class Counters(NamedTuple):
             steps_at_scale=at_scale,
         )
 
-    def _next_scale(self, good, bad):
-        """Half after an overflow, double after many good steps."""
+    def _next_scale(self, good: tf.Tensor, bad: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Halve the loss scale after an overflow, double it after many good steps."""
         at_scale = tf.where(good, self.steps_at_scale + 1, self.steps_at_scale)
         grows = at_scale >= STEPS_BEFORE_GROWTH
         larger = tf.minimum(self.loss_scale * 2.0, LARGEST_LOSS_SCALE)
@@ -80,7 +82,7 @@ class Counters(NamedTuple):
 
 
 class StepReport(NamedTuple):
-    """What one step, or each of several, tells. Float32 scalars, or arrays (n,)."""
+    """Report of one step (float32 scalars) or of several steps (arrays (n,))."""
 
     loss: tf.Tensor
     """Sum over the tokens of all replicas, like the next two."""
@@ -92,16 +94,16 @@ class StepReport(NamedTuple):
     skipped: tf.Tensor
     """1 where the step changed nothing because its loss or gradient was not finite."""
     stops: tf.Tensor
-    """How many workers have been asked to stop."""
+    """Number of workers with a stop request."""
 
 
 class TrainStep:
-    """Several updates in one call, each on the same global batch however many replicas share its rows.
+    """Training step: several updates per call, on global batches that do not depend on the number of replicas.
 
     Args:
         strategy: the `tf.distribute.Strategy`.
-        gradients: of a replica's rows.
-        adam, average: what an update changes; `average` may be None.
+        gradients: computes the gradients of a replica's rows.
+        adam, average: optimizer and moving average; `average` may be None.
         schedule: step → learning rate.
         config: clipping, precision, accumulation.
 
@@ -115,7 +117,7 @@ class TrainStep:
         gradients: BatchGradients,
         adam: Adam,
         average: MovingAverage | None,
-        schedule,
+        schedule: Callable[[tf.Tensor], tf.Tensor],
         config: TrainingConfig,
     ):
         self._strategy = strategy
@@ -129,16 +131,16 @@ class TrainStep:
     def __call__(
         self, batches: DistributedBatches, count: int, counters: Counters, stop: bool = False
     ) -> tuple[Counters, StepReport]:
-        """Trains on the next `count` batches, one after another.
+        """Train on the next `count` batches, one after another.
 
         Args:
             batches: of each replica; the rows of a replica are a multiple of the accumulation steps.
-            count: of steps.
-            counters: before the first.
-            stop: whether this worker was asked to stop; all of them hear of it.
+            count: number of steps.
+            counters: counters before the first step.
+            stop: whether this worker has a stop request, which is reported to all workers.
 
         Returns:
-            The counters after the last, and the reports (n,) of all steps.
+            The counters after the last step, and the reports (n,) of all steps.
         """
         arguments = counters.tensors(), tf.constant(float(stop))
         if self._static or batches.service is not None:
@@ -148,17 +150,21 @@ class TrainStep:
             batches.position = Position(*position.numpy().tolist())
         return Counters(*counters).numbers(), StepReport(*(column.numpy() for column in tf.unstack(report, axis=1)))
 
-    def _python_loop(self, batches: DistributedBatches, count: int, counters: Counters, stop):
+    def _python_loop(
+        self, batches: DistributedBatches, count: int, counters: Counters, stop: tf.Tensor
+    ) -> tuple[Counters, tf.Tensor]:
         reports = []
         for _ in range(count):
             counters, report = self._one(batches.next(), counters, stop)
             reports.append(report)
         return counters, tf.stack(reports)
 
-    def _graph_loop(self, iterator, count, counters: Counters, stop):
+    def _graph_loop(
+        self, iterator: Any, count: tf.Tensor, counters: Counters, stop: tf.Tensor
+    ) -> tuple[Counters, tf.Tensor, tf.Tensor]:
         reports = tf.TensorArray(tf.float32, count, element_shape=[len(StepReport._fields)])
 
-        def one(index, counters, reports, _):
+        def one(index: tf.Tensor, counters: Counters, reports: tf.TensorArray, _: tf.Tensor) -> tuple[Any, ...]:
             batch, position = take_position(self._strategy, iterator.get_next())
             counters, report = self._step(batch, counters, stop)
             return index + 1, counters, reports.write(index, report), position
@@ -171,13 +177,15 @@ class TrainStep:
         )
         return counters, reports.stack(), position
 
-    def _step(self, batch, counters: Counters, stop) -> tuple[Counters, tf.Tensor]:
-        """One step on all replicas: the counters after it, and its report as a vector."""
+    def _step(self, batch: dict[str, Any], counters: Counters, stop: tf.Tensor) -> tuple[Counters, tf.Tensor]:
+        """Run one step on all replicas; return the counters after it, and its report as a vector."""
         results = self._strategy.run(self._replica_step, args=(batch, counters, stop))
         counters, report = tf.nest.map_structure(lambda x: self._strategy.experimental_local_results(x)[0], results)
         return counters, tf.stack(report)
 
-    def _replica_step(self, rows, counters: Counters, stop) -> tuple[Counters, StepReport]:
+    def _replica_step(
+        self, rows: dict[str, tf.Tensor], counters: Counters, stop: tf.Tensor
+    ) -> tuple[Counters, StepReport]:
         context = tf.distribute.get_replica_context()
         if not self._static:
             # On a GPU most kernels of int32 compute in host memory; those of int64 do not.
@@ -196,7 +204,7 @@ class TrainStep:
         self._update_if(after.updates > counters.updates, gradients, norm, counters, rate)
         return after, self._report(sums, norm, rate, finite, stops)
 
-    def _sum(self, context, values):
+    def _sum(self, context: tf.distribute.ReplicaContext, values: Any) -> Any:
         """The sum of all replicas' values."""
         if self._replicas == 1:
             return values
@@ -205,8 +213,10 @@ class TrainStep:
         reduced = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
         return tf.nest.pack_sequence_as(values, reduced)
 
-    def _update_if(self, good, gradients, norm, counters: Counters, rate) -> None:
-        def update():
+    def _update_if(
+        self, good: tf.Tensor, gradients: Gradients, norm: tf.Tensor, counters: Counters, rate: tf.Tensor
+    ) -> None:
+        def update() -> tf.Tensor:
             self._adam.apply(self._unscaled(gradients, norm, counters.loss_scale), rate, counters.updates + 1)
             if self._average is not None:
                 self._average.update()
@@ -214,7 +224,7 @@ class TrainStep:
 
         tf.cond(good, update, lambda: tf.constant(False))
 
-    def _unscaled(self, gradients, norm, loss_scale):
+    def _unscaled(self, gradients: Gradients, norm: tf.Tensor, loss_scale: tf.Tensor) -> Gradients:
         """The gradients without the loss scale, clipped. Where there is neither, they are not touched."""
         if self._config.gradient_clip_norm is None and self._config.precision != "mixed_float16":
             return gradients
@@ -223,6 +233,9 @@ class TrainStep:
             factor *= tf.minimum(1.0, self._config.gradient_clip_norm / tf.maximum(norm, 1e-12))
         return {name: gradient * factor for name, gradient in gradients.items()}
 
-    def _report(self, sums: LossSums, norm, rate, finite, stops) -> StepReport:
-        kept = [tf.where(finite, value, 0.0) for value in (*sums, norm)]
-        return StepReport(*kept, rate, tf.cast(tf.logical_not(finite), tf.float32), stops)
+    def _report(
+        self, sums: LossSums, norm: tf.Tensor, rate: tf.Tensor, finite: tf.Tensor, stops: tf.Tensor
+    ) -> StepReport:
+        loss, likelihood, tokens, norm = (tf.where(finite, value, 0.0) for value in (*sums, norm))
+        skipped = tf.cast(tf.logical_not(finite), tf.float32)
+        return StepReport(loss, likelihood, tokens, norm, rate, skipped, stops)

@@ -1,4 +1,4 @@
-"""The training loop: batches in, checkpoints, validations and logs out."""
+"""The training loop: steps, checkpoints, validations and logs."""
 
 import contextlib
 import dataclasses
@@ -15,24 +15,24 @@ from tf_transformer.training._train_step import TrainStep
 from tf_transformer.training._validation import Validation
 
 LOG_STEPS = 20
-"""Steps that one line of the log is about."""
+"""Number of steps per line of the log."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass
 class Trainer:
-    """One run from where its state is to its end.
+    """Training loop of a run, from its current state to its end.
 
     Attributes:
-        config: when to do what.
-        state: is changed.
+        config: training configuration, with the intervals.
+        state: state of the run, updated in place.
         step: the compiled training step.
-        batches: from the state's position on.
-        saver: of checkpoints.
-        reports: to the log and the terminal.
-        validation: None where the data has no validation set.
-        sample: BLEU of a sample, or None.
+        batches: training batches, starting at the position of the state.
+        saver: writer of checkpoints.
+        reports: reports to the log and the terminal.
+        validation: validation loss; None if the data has no validation set.
+        sample: translates a sample and computes its BLEU, or None.
         watch: a context manager for steps, which need all workers; a validation has it too.
     """
 
@@ -47,7 +47,7 @@ class Trainer:
     watch: contextlib.AbstractContextManager = dataclasses.field(default_factory=contextlib.nullcontext)
 
     def run(self, stop: StopRequest) -> str:
-        """Trains until the end. Returns why it ended: "finished", "early stopping" or "interrupted"."""
+        """Train to the end of the run. Return the reason it ended: "finished", "early stopping" or "interrupted"."""
         self._sampled_step = self.state.counters.step
         ended = None
         while ended is None:
@@ -57,9 +57,9 @@ class Trainer:
         return ended
 
     def _round(self, stop: StopRequest) -> str | None:
-        """What is due at this step, then some steps. Returns why the run ends here, or None.
+        """Run the validations and saves due at this step, then some steps. Return the reason the run ends, or None.
 
-        A validation that an interruption came before is made up for when the run goes on: it is part of its state.
+        A validation that an interruption prevented is run when the run is resumed: the state contains its step.
         """
         step = self.state.counters.step
         if self._validation_is_due() and self.state.validated_step != step:
@@ -74,7 +74,7 @@ class Trainer:
         return "interrupted" if self._train_group(stop) else None
 
     def _train_group(self, stop: StopRequest) -> bool:
-        """Some steps in one call. Returns whether a worker was asked to stop."""
+        """Run some steps in one call. Return whether a worker has a stop request."""
         before = self.state.counters
         count = self._steps_to_next_event(before.step)
         begun = time.monotonic()
@@ -93,7 +93,7 @@ class Trainer:
         return min(self.config.steps_per_call, self.config.max_steps - step, *distances)
 
     def _validation_is_due(self) -> bool:
-        """Every so many steps, and at the end: the last weights may be the best."""
+        """Return True at the interval and at the end of the run: the last weights may be the best."""
         return self._at(self.config.validation_steps) or self.state.counters.step >= self.config.max_steps
 
     def _at(self, every: int | None) -> bool:
@@ -105,11 +105,11 @@ class Trainer:
             self.reports.flush(self.state.counters)
             raise DivergedError(
                 f"Loss or gradient was not finite in {in_a_row} steps in a row, up to step {self.state.counters.step} "
-                f"(training.skipped_steps_limit). The checkpoints from before are complete. {ADVICE}"
+                f"(training.skipped_steps_limit). Earlier checkpoints are complete. {ADVICE}"
             )
 
     def _validate(self) -> None:
-        """Validates, and keeps the model if it is the best so far."""
+        """Validate, and save the model if it is the best so far."""
         if self.validation is None:
             return
         with self.state.serving_weights():

@@ -4,41 +4,43 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import Translator
 from tf_transformer.evaluation import Score, sacrebleu_score
+from tf_transformer.model import Transformer
+from tf_transformer.text import TokenizerPair
 from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._input import take_position
 
 
 class ValidationLoss(NamedTuple):
-    """Means over the tokens of the validation set."""
+    """Loss on the validation set: means per token."""
 
     loss: float
-    """Smoothed."""
+    """Smoothed loss."""
     negative_log_likelihood: float
     tokens: int
 
     @property
     def perplexity(self) -> float:
-        """The true one, of the subwords: what the paper's Table 3 gives."""
+        """Perplexity per subword, as in Table 3 of the paper."""
         return perplexity(self.negative_log_likelihood)
 
 
 class Validation:
-    """Computes the mean loss over the validation set.
+    """Mean loss over the validation set.
 
     Args:
-        strategy: as in training.
+        strategy: strategy of the training.
         gradients: computes the loss of a batch.
-        dataset: makes the endlessly repeated validation set of an input pipeline, with one element per replica.
-        batches: of the validation set.
-        watch: a context manager for calls that need all workers. Each batch is one: its limit is for a call, and
-            however many batches the set has, they are no sign of a lost worker.
+        dataset: creates the endlessly repeated validation set of an input pipeline, with one element per replica.
+        batches: number of batches of the validation set.
+        watch: a context manager for calls that need all workers. Each batch is one call, so that a large validation
+            set does not look like a lost worker.
     """
 
     def __init__(
@@ -63,35 +65,43 @@ class Validation:
         loss, likelihood, tokens = totals
         return ValidationLoss(loss / max(tokens, 1.0), likelihood / max(tokens, 1.0), int(tokens))
 
-    def _all_sums(self, iterator):
+    def _all_sums(self, iterator: Any) -> list[tf.Tensor]:
         batch, _ = take_position(self._strategy, iterator.get_next())
         per_replica = self._strategy.run(self._gradients.sums, args=(batch,))
         return [self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None) for value in per_replica]
 
 
 def perplexity(negative_log_likelihood: float) -> float:
-    """e to the mean negative log-likelihood; infinite rather than an error where it does not fit a float."""
+    """Exponential of the mean negative log-likelihood; infinite if it exceeds the range of a float."""
     return math.exp(negative_log_likelihood) if negative_log_likelihood < 700 else math.inf
 
 
 class SampleTranslations:
-    """Greedy translations of the first validation sentences: quick, and lower than the beam search's.
+    """Greedy translations of the first validation sentences: fast, with a lower BLEU than beam search.
 
     Args:
-        model: as it is being trained.
-        tokenizers: its own.
-        sources, references: the sentences.
-        target_language: for BLEU's tokenization.
-        decoding: lengths; its beam is not used.
+        model: the model in training.
+        tokenizers: tokenizers of the model.
+        sources, references: validation sentences.
+        target_language: language code for the tokenization of BLEU.
+        decoding: length limits; its beam size is not used.
     """
 
-    def __init__(self, model, tokenizers, sources, references, target_language: str, decoding: DecodingConfig):
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizers: TokenizerPair,
+        sources: list[str],
+        references: list[str],
+        target_language: str,
+        decoding: DecodingConfig,
+    ):
         greedy = dataclasses.replace(decoding, beam_size=1, nbest=1, sampling=False, segmentation=False)
         self._translator = Translator(model, tokenizers, greedy)
         self._sources, self._references, self._language = sources, references, target_language
 
     def __call__(self) -> tuple[Score, list[tuple[str, str, str]]]:
-        """The score, and (source, reference, translation) of the first few."""
+        """Return the score, and (source, reference, translation) of the first five sentences."""
         translations = self._translator(self._sources)
         score = sacrebleu_score(translations, self._references, self._language)
         return score, list(zip(self._sources, self._references, translations))[:5]

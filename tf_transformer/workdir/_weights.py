@@ -1,28 +1,36 @@
 """The weights of a Keras model as arrays by name, and back."""
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from tf_transformer.workdir.checkpoints import CheckpointError
 
+if TYPE_CHECKING:
+    import keras
 
-def named_variables(model) -> dict:
+
+def named_variables(model: "keras.Model") -> dict[str, Any]:
     """The model's weights by path, relative to the model: the same names for every model of one configuration."""
     prefix = f"{model.name}/"
-    variables = {}
+    variables: dict[str, Any] = {}
     for variable in model.weights:
         name = variable.path.removeprefix(prefix)
         if name in variables:
-            raise ValueError(f"{type(model).__name__} has two weights called {name!r}; name its layers apart.")
+            raise ValueError(
+                f"Expected one weight per name. Received: two called {name!r} in {type(model).__name__}. Rename its "
+                "layers."
+            )
         variables[name] = variable
     return variables
 
 
-def model_tensors(model) -> dict[str, np.ndarray]:
+def model_tensors(model: "keras.Model") -> dict[str, np.ndarray]:
     """The model's weights by name, as arrays; kernels are (in, out) however the model keeps them."""
     return _transposed(model, {name: np.asarray(variable) for name, variable in named_variables(model).items()})
 
 
-def assign_model(model, tensors: dict[str, np.ndarray], source: str) -> None:
+def assign_model(model: "keras.Model", tensors: dict[str, np.ndarray], source: str) -> None:
     """Assign weights in the form of `model_tensors` to a model; otherwise as `assign_tensors`."""
     assign_tensors(named_variables(model), _transposed(model, tensors), source)
 
@@ -44,14 +52,14 @@ def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str)
     for name, variable in variables.items():
         if tuple(variable.shape) != tensors[name].shape:
             raise CheckpointError(
-                f"{source} is of another model: {name} has shape {tensors[name].shape}, not {tuple(variable.shape)}. "
-                "Use the configuration it was trained with."
+                f"{source} is of another model: {name} has shape {tensors[name].shape} instead of "
+                f"{tuple(variable.shape)}. Use the configuration it was trained with."
             )
     for name, variable in variables.items():
         variable.assign(tensors[name])
 
 
-def _transposed(model, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _transposed(model: "keras.Model", tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The weights with kernels of the model's layout from (in, out), or back."""
     if not getattr(model, "transposed_kernels", False):
         return tensors

@@ -6,12 +6,17 @@ import json
 import logging
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 from tf_transformer import _files
 from tf_transformer._version import versions_of
 from tf_transformer.config import Config
 from tf_transformer.workdir import checkpoints
 from tf_transformer.workdir.checkpoints import CheckpointError
+
+if TYPE_CHECKING:
+    from tf_transformer.model import Transformer
+    from tf_transformer.text import TokenizerPair
 
 CONFIG, DATASET = "config.json", "dataset.json"
 _KEPT_BY_NAME = ("average", "best")
@@ -22,7 +27,7 @@ logger = logging.getLogger(__name__)
 class Workdir:
     """Work directory of a run, written by `train` or `import` and read by all later commands.
 
-        config.json            the whole configuration, with the versions of the packages and the devices
+        config.json            the complete configuration, with the versions of the packages and the devices
         tokenizer.model        or source.model and target.model
         dataset.json           a copy of what `prepare` wrote
         checkpoints/           step-XXXXXXXX/, best/, average/
@@ -37,13 +42,18 @@ class Workdir:
         self.path = pathlib.Path(path)
         if not (self.path / CONFIG).is_file():
             raise ValueError(
-                f"{self.path} is not a work directory: it has no {CONFIG}. Give the directory that "
+                f"{self.path} is not a work directory: it has no {CONFIG}. Pass the directory that "
                 "`tf-transformer train --workdir` wrote."
             )
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike, config: Config, tokenizers, dataset_info: dict, devices: dict | None = None
+        cls,
+        path: str | os.PathLike,
+        config: Config,
+        tokenizers: "TokenizerPair",
+        dataset_info: dict,
+        devices: dict | None = None,
     ) -> "Workdir":
         """Write a new work directory without checkpoints. config.json is written last and marks it as complete."""
         from tf_transformer.text import save_tokenizers
@@ -60,7 +70,7 @@ class Workdir:
         return Config.load(self.path / CONFIG)
 
     @functools.cached_property
-    def tokenizers(self):
+    def tokenizers(self) -> "TokenizerPair":
         """The TokenizerPair that the model was trained with."""
         from tf_transformer.text import load_tokenizers
 
@@ -104,7 +114,7 @@ class Workdir:
 
         Args:
             which: "average", "best", "latest", a name such as "step-00000100", or a path. "auto" is the average
-                where there is one, else the best, else the latest.
+                if it exists, otherwise the best, otherwise the latest.
         """
         if which == "auto":
             return self._first_intact()
@@ -114,16 +124,16 @@ class Workdir:
         if not path.is_dir():
             path = pathlib.Path(which)
         if not path.is_dir():
-            raise CheckpointError(f"There is no checkpoint {which!s} in {self.path}. There are: {self._inventory()}.")
+            raise CheckpointError(f"There is no checkpoint {which!s} in {self.path}. Available: {self._inventory()}.")
         checkpoints.verify_checkpoint(path)
         return path
 
-    def load_model(self, which: str | os.PathLike = "auto", for_inference: bool = False):
+    def load_model(self, which: str | os.PathLike = "auto", for_inference: bool = False) -> "Transformer":
         """The Transformer of this directory with the weights of a checkpoint.
 
         Args:
             which: as in `checkpoint`.
-            for_inference: whether to store the kernels as search on a CPU reads them fastest; see
+            for_inference: whether to store the kernels in the layout that is fastest for search on a CPU; see
                 `layers.inference_layout`.
         """
         from tf_transformer.layers import inference_layout

@@ -2,10 +2,10 @@
 
     step-00000100/
         model.safetensors      the weights, by variable path
-        training.safetensors   optimizer and other state of the run; absent where only the model is kept
+        training.safetensors   optimizer and other state of the run; absent if only the model is saved
         checkpoint.json        step, state needed to resume, size and SHA-256 of both files
 
-It is written atomically: a kill at any moment leaves the old or the new one.
+A checkpoint is written atomically: a process killed at any moment leaves the old or the new one.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ import pathlib
 import re
 import reprlib
 import shutil
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -47,7 +48,7 @@ def save_checkpoint(
     training: dict[str, np.ndarray] | None = None,
     *,
     step: int,
-    **info,
+    **info: Any,
 ) -> pathlib.Path:
     """Write a checkpoint to the directory `path`, replacing an existing one.
 
@@ -106,7 +107,10 @@ def read_info(path: str | os.PathLike) -> dict:
     if written != _info_digest(info):
         raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
     if info["format"] > FORMAT:
-        raise CheckpointError(f"{path} has format {info['format']}; this version reads up to {FORMAT}. Upgrade it.")
+        raise CheckpointError(
+            f"Expected a checkpoint of format {FORMAT} or lower. Received: {path} of format {info['format']}. Upgrade "
+            "tf-transformer."
+        )
     return info
 
 
@@ -126,11 +130,15 @@ def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
     if not directory.is_dir():
         return []
     found = [path for path in directory.iterdir() if path.is_dir() and _STEP.fullmatch(path.name)]
-    return sorted(found, key=lambda path: int(_STEP.fullmatch(path.name)[1]))
+    return sorted(found, key=_step_of)
+
+
+def _step_of(path: pathlib.Path) -> int:
+    return int(path.name.removeprefix("step-"))
 
 
 def is_resumable(path: pathlib.Path) -> bool:
-    """Whether a checkpoint has, or if damaged had, the state needed to resume training."""
+    """Return whether a checkpoint contains, or contained before it was damaged, the state to resume training."""
     try:
         return (path / TRAINING).exists() or TRAINING in read_info(path)["files"]
     except CheckpointError:
@@ -138,12 +146,12 @@ def is_resumable(path: pathlib.Path) -> bool:
 
 
 def latest_intact(directory: str | os.PathLike, resumable: bool = False) -> pathlib.Path | None:
-    """The newest checkpoint that is whole, with a warning for each that is not; None where none was ever written.
+    """The newest complete checkpoint, with a warning for each damaged one; None if there are no checkpoints.
 
-    Where there are checkpoints but all are damaged, CheckpointError: starting again in silence would lose a run.
+    If all checkpoints are damaged, CheckpointError is raised: restarting silently would lose the run.
 
     Args:
-        resumable: leaves out checkpoints that hold the model alone.
+        resumable: whether to skip checkpoints that contain only the model.
     """
     candidates = list_checkpoints(directory)
     if resumable:
@@ -171,15 +179,19 @@ def prune_checkpoints(directory: str | os.PathLike, keep: int) -> None:
 def set_aside_after(directory: str | os.PathLike, step: int) -> None:
     """Rename the numbered checkpoints of later steps to `step-00000100.aside`, which nothing reads or removes.
 
-    A run that resumes from an earlier step comes to theirs again. Until then they would pass for its newest: kept,
-    while good ones are removed for them.
+    A run that resumes from an earlier step reaches theirs again. Until then they would count as its newest checkpoints,
+    and valid ones would be removed in their place.
     """
     for path in list_checkpoints(directory):
-        if int(_STEP.fullmatch(path.name)[1]) > step:
+        if _step_of(path) > step:
             aside = path.with_name(f"{path.name}.aside")
             shutil.rmtree(aside, ignore_errors=True)
             path.rename(aside)
-            logger.warning("%s is not resumed from: it is kept as %s, which may be removed.", path, aside.name)
+            logger.warning(
+                "%s is newer than the checkpoint the run resumes from: it is kept as %s, which may be removed.",
+                path,
+                aside.name,
+            )
 
 
 def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:

@@ -62,7 +62,7 @@ def test_weights_are_part_of_the_fingerprint(write):
 
 def test_different_numbers_of_lines_give_both_counts_before_any_work(write):
     source, target = write("t.en", "one", "two", "three"), write("t.de", "eins", "zwei")
-    with pytest.raises(CorpusError, match=r"got 3 in .*t\.en and 2 in .*t\.de"):
+    with pytest.raises(CorpusError, match=r"Received: 3 in .*t\.en and 2 in .*t\.de"):
         open_files({"train": (source, target)})
 
 
@@ -97,7 +97,7 @@ def test_a_target_alone_and_an_unknown_split_are_rejected(write):
     path = write("t.de", "eins")
     with pytest.raises(CorpusError, match="no --train-source"):
         open_files({"train": (None, path)})
-    with pytest.raises(CorpusError, match="got dev"):
+    with pytest.raises(CorpusError, match="Received: dev"):
         open_files({"train": (write("t.tsv", "a\tb"), None), "dev": (path, None)})
 
 

@@ -181,9 +181,9 @@ def test_an_empty_batch_and_rows_without_room():
 
 
 def test_options_say_what_is_wrong():
-    with pytest.raises(ValueError, match="beam_size must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"beam_size must be at least 1\. Received: 0"):
         SearchOptions(EOS, beam_size=0)
-    with pytest.raises(ValueError, match="nbest must be from 1 to beam_size = 2, not 3"):
+    with pytest.raises(ValueError, match=r"nbest must be from 1 to beam_size = 2\. Received: 3"):
         SearchOptions(EOS, beam_size=2, nbest=3)
     with pytest.raises(ValueError, match="forbidden_ids"):
         SearchOptions(EOS, forbidden_ids=(EOS,))

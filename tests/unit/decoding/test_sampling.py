@@ -123,9 +123,9 @@ def test_log_probs_are_the_models_own_whatever_the_temperature():
 
 
 def test_options_say_what_is_wrong():
-    with pytest.raises(ValueError, match="temperature must be above 0, not 0"):
+    with pytest.raises(ValueError, match=r"temperature must be above 0\. Received: 0"):
         SamplingOptions(temperature=0)
-    with pytest.raises(ValueError, match=r"top_p must be above 0 and at most 1, not 1\.5"):
+    with pytest.raises(ValueError, match=r"top_p must be above 0 and at most 1\. Received: 1\.5"):
         SamplingOptions(top_p=1.5)
-    with pytest.raises(ValueError, match="top_k must be at least 0, not -1"):
+    with pytest.raises(ValueError, match=r"top_k must be at least 0\. Received: -1"):
         SamplingOptions(top_k=-1)

@@ -33,7 +33,7 @@ def test_the_figures_of_an_evaluation():
     assert figures["sentences"] == sum(counted) == 3
     assert "truncated inputs 1 of 3" in evaluation.report()
     assert figures["truncated_pairs"] == 1
-    assert "(11 tokens; 1 pairs too long and cut)" in evaluation.report()
+    assert "(11 tokens; 1 pairs truncated)" in evaluation.report()
 
 
 def test_a_model_that_does_not_tell_of_cut_pairs_has_no_count_of_them():
@@ -80,7 +80,7 @@ def test_nothing_but_an_older_record_is_replaced(tmp_path):
     path = write_record(tmp_path / "mine", evaluation, SOURCES, REFERENCES, {}, [])
     check_replaceable(path)
     (path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ValueError, match=r"holds other files, 'thesis\.tex' for one"):
+    with pytest.raises(ValueError, match=r"has other files, such as 'thesis\.tex'"):
         write_record(path, evaluation, SOURCES, REFERENCES, {}, [])
     assert (path / "thesis.tex").read_text() == "years of work"
     with pytest.raises(ValueError, match=r"commands\.txt is a file"):

@@ -77,7 +77,7 @@ def test_fewer_than_two_resamplings_have_no_interval(bootstrap):
 
 
 def test_fewer_resamplings_than_none_are_rejected():
-    with pytest.raises(ValueError, match="at least 0, not -3"):
+    with pytest.raises(ValueError, match=r"at least 0\. Received: -3"):
         corpus_scores(HYPOTHESES, REFERENCES, bootstrap=-3)
 
 
@@ -86,9 +86,9 @@ def test_chinese_is_not_split_at_spaces():
 
 
 def test_counts_that_differ_are_rejected_with_both():
-    with pytest.raises(ValueError, match="got 2 and 3"):
+    with pytest.raises(ValueError, match="Received: 2 and 3"):
         corpus_scores(HYPOTHESES[:2], REFERENCES)
-    with pytest.raises(ValueError, match="nothing to score"):
+    with pytest.raises(ValueError, match="at least one translation"):
         corpus_scores([], [])
 
 
@@ -101,7 +101,7 @@ def test_perplexity():
 
 
 def test_an_unknown_tokenizer_is_rejected_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"no tokenizer '13b'; choose one of .*13a"):
+    with pytest.raises(ValueError, match=r"Received: '13b'\. Choose one of .*13a"):
         corpus_scores(HYPOTHESES, REFERENCES, tokenizer="13b")
 
 

@@ -78,5 +78,5 @@ def test_works_in_compile_and_fit_and_reloads():
 
 
 def test_rejects_a_smoothing_of_one():
-    with pytest.raises(ValueError, match=r"label_smoothing must be .* not 1"):
+    with pytest.raises(ValueError, match=r"label_smoothing to be .* Received: 1"):
         LabelSmoothedCrossEntropy(1.0)

@@ -32,7 +32,7 @@ def test_an_optimizer_that_carries_it_can_be_saved_and_loaded():
 
 
 def test_rejects_a_warmup_of_no_steps():
-    with pytest.raises(ValueError, match="warmup_steps must be above 0, not 0"):
+    with pytest.raises(ValueError, match=r"expects warmup_steps above 0\. Received: 0"):
         NoamSchedule(64, warmup_steps=0)
 
 

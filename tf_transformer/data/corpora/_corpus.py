@@ -24,7 +24,8 @@ class Split(Protocol):
         count: the number of pairs, or None where counting would mean reading everything.
     """
 
-    count: int | None
+    @property
+    def count(self) -> int | None: ...
 
     def __iter__(self) -> Iterator[Pair]: ...
 
@@ -72,10 +73,10 @@ def direction(spec: str, pair: tuple[str, str], source: str | None, target: str 
     if source is None and target is None:
         return first, second
     other = {first: second, second: first}
-    asked = (source or other.get(target), target or other.get(source))
+    asked = source or other.get(target or "", ""), target or other.get(source or "", "")
     if asked not in ((first, second), (second, first)):
         raise CorpusError(
-            f"Expected the languages {first} and {second} of {spec}, got source_language={source!r} and "
+            f"Expected the languages {first} and {second} of {spec}. Received: source_language={source!r} and "
             f"target_language={target!r}; give --source-language and --target-language as these two, in either order."
         )
     return asked

@@ -1,4 +1,4 @@
-"""The corpora `prepare --data SPEC` knows: the built-in phrasebook, TensorFlow Datasets, one's own files."""
+"""Corpora of `prepare --data SPEC`: the built-in phrasebook, TensorFlow Datasets, and text files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_corpus(
     download_attempts: int = 5,
     seed: int = 0,
 ) -> Corpus:
-    """The corpus a spec names, opened: its files are checked, what has to be downloaded has been.
+    """Open the corpus that a spec names: check its files, and download what is missing.
 
     Args:
         spec: `phrasebook`, `files`, or `tfds:<builder>/<pair>` such as `tfds:wmt14_translate/de-en`.
@@ -30,15 +30,15 @@ def open_corpus(
         files: for `files`: the file pair of each split, `{"train": (source, target), …}`, where a None target means
             that the source is a TSV; or a list of `WeightedFiles`.
         data_dir: where TensorFlow Datasets keeps downloads and prepared data; its own default if None.
-        manual_dir: where files fetched by hand lie; `<data_dir>/downloads/manual` if None.
-        download_attempts: how often a failing download is tried, with growing pauses.
+        manual_dir: directory of manually downloaded files; `<data_dir>/downloads/manual` if None.
+        download_attempts: number of attempts to download, with growing pauses.
         seed: of the phrasebook.
 
     Raises:
         CorpusError: what was expected, what came, and what to do about it.
     """
     if files and spec != "files":
-        raise CorpusError(f"Expected --data files with files of one's own, got --data {spec}; use one of the two.")
+        raise CorpusError(f"Expected --data files with --train-source. Received: --data {spec}; use one of the two.")
     if spec == "files":
         return open_text_files(files or {}, source_language, target_language)
     if spec == "phrasebook":
@@ -53,6 +53,6 @@ def open_corpus(
             name, source_language, target_language, data_dir=data_dir, manual_dir=manual_dir, attempts=download_attempts
         )
     raise CorpusError(
-        f"Expected a corpus `phrasebook`, `files` or `tfds:<builder>/<pair>` such as tfds:wmt14_translate/de-en, "
-        f"got {spec!r}."
+        f"Expected a corpus `phrasebook`, `files` or `tfds:<builder>/<pair>` such as tfds:wmt14_translate/de-en. "
+        f"Received: {spec!r}."
     )

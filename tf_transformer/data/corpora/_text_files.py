@@ -6,11 +6,11 @@ import glob
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tf_transformer._files import sha256_of_file
 from tf_transformer.data.corpora._corpus import SPLITS, Corpus, CorpusError, Pair
@@ -21,7 +21,7 @@ MAX_LINE_BYTES = 64 << 20
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
@@ -53,8 +53,8 @@ class LineFile:
                     number += 1
         except LineTooLongError as error:
             raise CorpusError(
-                f"{self.path}, line {number + 1}: expected lines of text, got more than {MAX_LINE_BYTES} bytes "
-                "without a line feed; give a text file with one sentence per line."
+                f"{self.path}, line {number + 1}: expected lines of text. Received: more than {MAX_LINE_BYTES} bytes "
+                "without a line feed. Give a text file with one sentence per line."
             ) from error
         except _DAMAGE as error:
             raise self._damaged(error, number) from error
@@ -68,26 +68,29 @@ class LineFile:
         return {"name": self.path.name, "bytes": self.path.stat().st_size, "sha256": sha256_of_file(self.path)}
 
     def _check_start(self) -> None:
-        """Rejects what cannot be read at all before any work starts."""
+        """Reject unreadable files before any work starts."""
         if not self.path.is_file():
             what = "a directory" if self.path.is_dir() else "nothing"
-            raise CorpusError(f"{self.path}: expected a text file, found {what} there; check the path.")
+            raise CorpusError(f"{self.path}: expected a text file. Received: {what}. Check the path.")
         suffix = self.path.suffix.lower()
         with self.path.open("rb") as file:
             start = file.read(6)
         if start and suffix in _MAGIC and not start.startswith(_MAGIC[suffix]):
             raise CorpusError(
-                f"{self.path}: expected {suffix[1:]} data after the name's ending, the file starts with {start!r}; "
-                "rename it if it is plain text, or fetch it again."
+                f"{self.path}: expected {suffix[1:]} data as in the name. Received: a file that starts with {start!r}. "
+                "Rename it if it is plain text, or fetch it again."
             )
         text = self._read_start() if start else b""
         if not text:
-            raise CorpusError(f"{self.path}: expected one sentence a line, the file is empty.")
+            raise CorpusError(f"{self.path}: expected one sentence per line. Received: an empty file.")
         if text[:2] in _UTF16_MARKS:
-            raise CorpusError(f"{self.path}: expected UTF-8, found UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`.")
+            raise CorpusError(
+                f"{self.path}: expected UTF-8. Received: UTF-16. Convert it with `iconv -f UTF-16 -t UTF-8`."
+            )
 
     def _open(self) -> BinaryIO:
-        return _OPENERS.get(self.path.suffix.lower(), open)(self.path, "rb")
+        opener = _OPENERS.get(self.path.suffix.lower(), open)
+        return opener(self.path, "rb")
 
     def _read_start(self) -> bytes:
         try:
@@ -167,8 +170,8 @@ class TabbedFile:
             columns = line.split(b"\t", 2)
             if len(columns) < 2:
                 raise CorpusError(
-                    f"{self.file.path}, line {number}: expected `source<TAB>target`, got a line without a tab; "
-                    "give a TSV, or the file of the target side too."
+                    f"{self.file.path}, line {number}: expected `source<TAB>target`. Received: a line without a tab. "
+                    "Give a TSV, or the file of the target side too."
                 )
             yield columns[0], columns[1]
 
@@ -209,22 +212,22 @@ def open_text_files(
     """
     if source_language is None or target_language is None:
         raise CorpusError(
-            f"Expected the languages of the files, got source_language={source_language!r} and "
+            f"Expected the languages of the files. Received: source_language={source_language!r} and "
             f"target_language={target_language!r}; give --source-language and --target-language, such as en and de."
         )
     if source_language == target_language:
         raise CorpusError(
-            f"Expected two different languages, got {source_language!r} twice; give each side its own "
+            f"Expected two different languages. Received: {source_language!r} twice. Give each side its own "
             "--source-language and --target-language."
         )
     unknown = sorted(set(files) - set(SPLITS))
     if unknown:
-        raise CorpusError(f"Expected splits among {', '.join(SPLITS)}, got {', '.join(unknown)}.")
-    splits = {name: _open_split(name, files[name]) for name in SPLITS if files.get(name)}
+        raise CorpusError(f"Expected splits among {', '.join(SPLITS)}. Received: {', '.join(unknown)}.")
+    splits = {name: _open_split(name, given) for name in SPLITS if (given := files.get(name))}
     if "train" not in splits:
         raise CorpusError(
-            "Expected files to train on, got none; give --train-source and --train-target, or --train-source alone "
-            "with a TSV."
+            "Expected files to train on. Received: none. Give --train-source and --train-target, or --train-source "
+            "alone with a TSV."
         )
     identity = {name: split.identity() for name, split in splits.items()}
     return Corpus("files", source_language, target_language, splits, identity)
@@ -238,7 +241,7 @@ def _open_split(name: str, files: Files) -> ParallelFiles | TabbedFile | FileSet
     return FileSet(tuple(parts))
 
 
-def _expand(name: str, files: WeightedFiles) -> list[FilePair]:
+def _expand(name: str, files: WeightedFiles) -> list[tuple[str | Path | None, str | Path | None]]:
     """The files that globs stand for, in the order of their names; source and target must have equally many."""
     if not 0 < files.weight < float("inf"):
         raise CorpusError(f"Expected a --{name}-weight above 0. Received: {files.weight} for {files.source}.")
@@ -259,7 +262,7 @@ def _glob(pattern: str | Path | None) -> list[str | Path]:
         return []
     if Path(pattern).exists() or not glob.has_magic(str(pattern)):
         return [pattern]
-    found = sorted(glob.glob(str(pattern)))
+    found: list[str | Path] = [*sorted(glob.glob(str(pattern)))]
     if not found:
         raise CorpusError(f"Expected files for {pattern}. Received: none that matches; check the pattern.")
     return found
@@ -268,7 +271,8 @@ def _glob(pattern: str | Path | None) -> list[str | Path]:
 def _open_files(name: str, source: str | Path | None, target: str | Path | None) -> ParallelFiles | TabbedFile:
     if source is None:
         raise CorpusError(
-            f"Expected a source for {target}, got no --{name}-source; give both files, or one TSV as --{name}-source."
+            f"Expected a source for {target}. Received: no --{name}-source. Give both files, or one TSV as "
+            f"--{name}-source."
         )
     if target is None:
         return TabbedFile.open(source)
@@ -277,6 +281,6 @@ def _open_files(name: str, source: str | Path | None, target: str | Path | None)
 
 def _different_counts(source: LineFile, target: LineFile, source_lines: int, target_lines: int) -> CorpusError:
     return CorpusError(
-        f"Expected as many lines in the source as in the target, got {source_lines} in {source.path} and "
+        f"Expected as many lines in the source as in the target. Received: {source_lines} in {source.path} and "
         f"{target_lines} in {target.path}; line n of one must translate line n of the other."
     )

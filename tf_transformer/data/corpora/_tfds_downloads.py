@@ -17,8 +17,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tf_transformer.data.corpora._corpus import CorpusError
+
+if TYPE_CHECKING:
+    from tensorflow_datasets.core import DatasetBuilder
 
 _log = logging.getLogger(__name__)
 _MAX_PAUSE = 60.0
@@ -45,19 +49,19 @@ class NeededFile:
 
 
 def prepare_with_retries(
-    builder, *, manual_dir: str | Path | None = None, attempts: int = 5, first_pause: float = 2.0
+    builder: DatasetBuilder, *, manual_dir: str | Path | None = None, attempts: int = 5, first_pause: float = 2.0
 ) -> None:
-    """Downloads and prepares a builder's data, if that has not been done.
+    """Download and prepare the data of a builder, if that has not been done.
 
     Files that have been downloaded are kept between attempts and between runs.
 
     Raises:
-        CorpusError: after the last attempt, or at once where trying again is of no use.
+        CorpusError: after the last attempt, or immediately if a retry cannot help.
     """
     import tensorflow_datasets as tfds
 
     if attempts < 1:
-        raise CorpusError(f"Expected at least one attempt to download, got attempts={attempts}.")
+        raise CorpusError(f"Expected at least one attempt to download. Received: attempts={attempts}.")
     manual = Path(manual_dir) if manual_dir else Path(builder.data_dir_root) / "downloads" / "manual"
     _register_files(builder, manual)
     config = tfds.download.DownloadConfig(manual_dir=os.fspath(manual), try_download_gcs=False)
@@ -75,7 +79,7 @@ def prepare_with_retries(
             time.sleep(pause)
 
 
-def needed_files(builder) -> list[NeededFile]:
+def needed_files(builder: DatasetBuilder) -> list[NeededFile]:
     """Every file the builder reads; for builders other than WMT's, every file registered for any of its pairs."""
     from tensorflow_datasets.core.download import checksums
 
@@ -92,8 +96,8 @@ def needed_files(builder) -> list[NeededFile]:
     return list(files.values())
 
 
-def _sources(builder) -> Iterator[tuple[str, list[str]]]:
-    """Addresses, each with the names of the files that have to be fetched there by hand, if it is so."""
+def _sources(builder: DatasetBuilder) -> Iterator[tuple[str, list[str]]]:
+    """URLs, each with the names of its files that have to be downloaded manually."""
     from tensorflow_datasets.translate import wmt
 
     if not isinstance(builder, wmt.WmtTranslate):
@@ -108,8 +112,8 @@ def _sources(builder) -> Iterator[tuple[str, list[str]]]:
             yield url, subset.get_manual_dl_files(source)
 
 
-def _register_files(builder, manual: Path) -> None:
-    """Makes the library look into `manual` for every file: it does so only for those it knows by name."""
+def _register_files(builder: DatasetBuilder, manual: Path) -> None:
+    """Register all files by name, so that the library looks for them in `manual`."""
     from tensorflow_datasets.core.download import checksums
 
     every = checksums.get_all_url_infos()
@@ -128,7 +132,7 @@ def _basename(url: str) -> str:
 
 @contextlib.contextmanager
 def _one_try_a_file() -> Iterator[None]:
-    """Leaves trying again to the loop above: the library's ten tries a file take minutes to report a dead host."""
+    """Disable the retries of the library: its ten attempts per file take minutes if a host does not respond."""
     from tensorflow_datasets.core.download import downloader
 
     usual = downloader.MAX_RETRIES
@@ -141,10 +145,10 @@ def _one_try_a_file() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _room_to_extract(archives: int) -> Iterator[None]:
-    """Gives the library's extractor more threads than there are archives.
+    """Give the library's extractor more threads than there are archives.
 
     An extraction keeps one thread of its pool waiting for others of the same pool to write its files. The usual four
-    a core are all kept waiting, for ever, by the ten archives of CzEng on a machine of two cores.
+    per core are all blocked forever by the ten archives of CzEng on a machine of two cores.
     """
     from tensorflow_datasets.core.download import extractor
 
@@ -172,7 +176,7 @@ def _failures() -> tuple[type[BaseException], ...]:
 
 
 def _worth_another_try(error: BaseException) -> bool:
-    """Whether time can help: a host that is busy or away, or a page sent in place of an archive."""
+    """Return whether a retry may help: a host is busy or offline, or sent a page instead of an archive."""
     import requests
     from tensorflow_datasets.core.download import download_manager
 
@@ -191,7 +195,7 @@ def _temporary_file(error: BaseException) -> Path | None:
 
 
 def _explain(error: BaseException) -> str:
-    """What went wrong, in a line; a wrong file that was just downloaded is looked into and removed."""
+    """Describe an error in one line; a wrong file that was just downloaded is examined and removed."""
     match = _WRONG_FILE.search(str(error))
     if not match:
         return " ".join(str(error).split())[:500] or type(error).__name__
@@ -209,8 +213,8 @@ def _what_is_in(path: Path) -> str:
     return "an HTML page" if _HTML.match(start) else f"another file ({path.stat().st_size:,} bytes)"
 
 
-def _advice(builder, manual: Path, reason: str, attempts: int) -> str:
-    """The message that says what to fetch by hand and where to put it."""
+def _advice(builder: DatasetBuilder, manual: Path, reason: str, attempts: int) -> str:
+    """Message with the files to download manually and where to put them."""
     missing = [file for file in needed_files(builder) if not _is_there(builder, manual, file)]
     tries = f" after {attempts} attempts" if attempts > 1 else ""
     if not missing:
@@ -223,8 +227,8 @@ def _advice(builder, manual: Path, reason: str, attempts: int) -> str:
     )
 
 
-def _is_there(builder, manual: Path, file: NeededFile) -> bool:
-    """Whether a file has been put in by hand, or was downloaded by an earlier attempt."""
+def _is_there(builder: DatasetBuilder, manual: Path, file: NeededFile) -> bool:
+    """Return whether a file was added manually, or downloaded by an earlier attempt."""
     from tensorflow_datasets.core.download import resource
 
     if (manual / file.filename).exists():

@@ -19,22 +19,24 @@ _BATCH = 8192
 class Change(Protocol):
     """A step that rewrites a pair: `step(source, target) -> (source, target)`; pairs that differ are counted."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
-    def __call__(self, source: bytes, target: bytes) -> Pair: ...
+    def __call__(self, source: bytes, target: bytes, /) -> Pair: ...
 
 
 class Filter(Protocol):
     """A step that judges a pair: `step(source, target) -> keep?`."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
-    def __call__(self, source: bytes, target: bytes) -> bool: ...
+    def __call__(self, source: bytes, target: bytes, /) -> bool: ...
 
 
 @dataclass(frozen=True)
 class CarriageReturn:
-    """Removes the carriage return that files of Windows leave at the end of a line."""
+    """Remove the carriage return that Windows files have at the end of a line."""
 
     name: str = "carriage_return"
 
@@ -46,7 +48,7 @@ class CarriageReturn:
 
 @dataclass(frozen=True)
 class ControlCharacters:
-    """Replaces NUL, tabs, line ends and the other ASCII control characters inside a sentence by spaces."""
+    """Replace NUL, tabs, line ends and the other ASCII control characters inside a sentence by spaces."""
 
     name: str = "control_characters"
 
@@ -56,7 +58,7 @@ class ControlCharacters:
 
 @dataclass(frozen=True)
 class Whitespace:
-    """Strips white space at both ends. Runs of spaces inside are the tokenizer's business: it collapses them."""
+    """Strip white space at both ends. The tokenizer collapses runs of spaces inside."""
 
     name: str = "whitespace"
 
@@ -66,7 +68,7 @@ class Whitespace:
 
 @dataclass(frozen=True)
 class BadUtf8:
-    """Drops a pair of which a side is not UTF-8."""
+    """Drop a pair of which a side is not UTF-8."""
 
     name: str = "bad_utf8"
 
@@ -83,7 +85,7 @@ class BadUtf8:
 
 @dataclass(frozen=True)
 class Empty:
-    """Drops a pair of which a side is empty."""
+    """Drop a pair of which a side is empty."""
 
     name: str = "empty"
 
@@ -93,7 +95,7 @@ class Empty:
 
 @dataclass(frozen=True)
 class TooLong:
-    """Drops a pair of which a side has too many words, or too many bytes (a text without spaces is one word)."""
+    """Drop a pair of which a side has too many words, or too many bytes (a text without spaces is one word)."""
 
     max_words: int = 256
     max_bytes: int = 4096
@@ -110,10 +112,10 @@ class TooLong:
 
 @dataclass(frozen=True)
 class LengthRatio:
-    """Drops a pair of which one side is far longer than the other, in characters.
+    """Drop a pair of which one side is far longer than the other, in characters.
 
     Kept while `longer <= max_ratio * shorter + slack`; the slack lets short pairs such as "Yes." and "Jawohl, gern."
-    through, for which a ratio says nothing.
+    through, for which a ratio is meaningless.
     """
 
     max_ratio: float = 3.0
@@ -130,7 +132,7 @@ class LengthRatio:
 
 @dataclass(frozen=True)
 class Identical:
-    """Drops a pair whose sides are the same text: names and numbers, or a sentence that was never translated."""
+    """Drop a pair whose sides are the same text: names and numbers, or a sentence that was never translated."""
 
     name: str = "identical"
 
@@ -140,7 +142,7 @@ class Identical:
 
 @dataclass
 class CleaningReport:
-    """How many pairs were read and kept, and how many each step changed or dropped."""
+    """Numbers of pairs read and kept, and changed or dropped by each step."""
 
     read: int = 0
     kept: int = 0
@@ -148,7 +150,7 @@ class CleaningReport:
     dropped: Counter = field(default_factory=Counter)
 
     def add(self, other: CleaningReport) -> None:
-        """Adds the counts of another report, such as a worker process's."""
+        """Add the counts of another report, such as a worker process's."""
         self.read += other.read
         self.kept += other.kept
         self.changed.update(other.changed)
@@ -169,7 +171,7 @@ class Cleaner:
     The order has reasons: changes come first so that a line of spaces counts as empty; bad UTF-8 comes before all
     that looks at characters; duplicates come last, so that only pairs that are kept are remembered. A pair is counted
     under the first step that drops it. A cleaner holds no state and can be pickled into worker processes; duplicates
-    are remembered by each call of `clean` for itself, so one call has to see the whole split.
+    are remembered by each call of `clean` for itself, so one call has to see all of a split.
 
     Example:
         report = CleaningReport()
@@ -201,7 +203,7 @@ class Cleaner:
             yield from kept
 
     def _announce(self, report: CleaningReport) -> None:
-        """Lists every step with a count of 0, so that a report shows what was looked for and not found."""
+        """Add every step with a count of 0, so that the report contains all steps."""
         report.changed.update({step.name: 0 for step in self.changes})
         report.dropped.update({step.name: 0 for step in self.filters})
         if self.drop_duplicates:

@@ -1,10 +1,11 @@
-"""What `dataset.json` says: where a dataset came from, what it holds, and what made it."""
+"""Contents of `dataset.json`: the origin, contents and command of a dataset."""
 
 import datetime
 import hashlib
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def describe(
     splits: Mapping[str, Mapping],
     command: str,
 ) -> dict:
-    """The whole of `dataset.json`."""
+    """The contents of `dataset.json`."""
     return {
         "format": FORMAT,
         "source_language": corpus.source_language,
@@ -48,12 +49,12 @@ def describe(
 
 
 def fingerprint(inputs: Mapping[str, object]) -> str:
-    """A short name of a dataset: its records carry it, so that those of another dataset are noticed."""
+    """Fingerprint of a dataset, stored in its records so that those of another dataset are detected."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def write_info(directory: pathlib.Path, info: Mapping) -> None:
-    """Writes `dataset.json`, the last file of a prepared directory."""
+    """Write `dataset.json`, the last file of a prepared directory."""
     write_json(directory / INFO, info)
 
 
@@ -74,7 +75,7 @@ def length_facts(histogram: np.ndarray) -> dict[str, float]:
 
 
 def differences(info: Mapping, corpus: Corpus, inputs: Mapping[str, object]) -> list[str]:
-    """What differs between a prepared directory and what is to be prepared, each as `name: old → new`.
+    """Differences between a prepared directory and the new inputs, each as `name: old → new`.
 
     Args:
         info: `dataset.json` of the directory.
@@ -99,7 +100,7 @@ def _shown(facts: Mapping[str, object], name: str) -> str:
     return str(facts[name]) if name in facts else "none"
 
 
-def _origin(sha256: Mapping[str, str] | None) -> str:
+def _origin(sha256: Any) -> str:
     if sha256 is None:
         return "trained on the corpus"
     return f"given ({' and '.join(map(_short, sha256.values()))})"
@@ -122,8 +123,8 @@ def _corpus_facts_of(corpus: Corpus) -> dict[str, object]:
 def _flat(values: Mapping, prefix: str = "") -> dict[str, object]:
     """Nested facts by dotted name; those of a file in one text."""
     if "sha256" in values:
-        told = {name: value for name, value in values.items() if name != "sha256"}
-        text = " ".join(f"{value:,} {name}" if isinstance(value, int) else str(value) for name, value in told.items())
+        shown = {name: value for name, value in values.items() if name != "sha256"}
+        text = " ".join(f"{value:,} {name}" if isinstance(value, int) else str(value) for name, value in shown.items())
         return {prefix: f"{text} (SHA-256 {_short(values['sha256'])})"}
     flat: dict[str, object] = {}
     for name, value in values.items():

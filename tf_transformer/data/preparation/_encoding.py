@@ -46,7 +46,7 @@ class Encoded:
 
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-    """Turns a chunk into ids.
+    """Encoder of a chunk into ids.
 
     Args:
         source, target: the vocabularies.
@@ -75,9 +75,9 @@ class Encoder:
             del sources[i], targets[i]
         source_ids, target_ids = self.source.encode_batch(sources), self.target.encode_batch(targets)
         ends = self.source.add_eos, self.target.add_eos
-        said = [p for p in zip(source_ids, target_ids) if len(p[0]) > ends[0] and len(p[1]) > ends[1]]
-        pairs = [p for p in said if max(len(p[0]), len(p[1])) <= self.max_length]
-        too_long = len(said) - len(pairs)
+        filled = [p for p in zip(source_ids, target_ids) if len(p[0]) > ends[0] and len(p[1]) > ends[1]]
+        pairs = [p for p in filled if max(len(p[0]), len(p[1])) <= self.max_length]
+        too_long = len(filled) - len(pairs)
         random = np.random.default_rng([self.seed, chunk.first])
         if chunk.weight != 1.0:
             copies = np.floor(chunk.weight + random.random(len(pairs))).astype(int)
@@ -86,7 +86,7 @@ class Encoder:
         by_shard = [pairs[i] for i in np.argsort(shard_of, kind="stable")]
         ids = PairIds.of([p[0] for p in by_shard], [p[1] for p in by_shard], self.dtype)
         shard_counts = np.bincount(shard_of, minlength=self.shards)
-        return Encoded(ids, shard_counts, chunk.pairs, too_long, len(sources) - len(said), held_out)
+        return Encoded(ids, shard_counts, chunk.pairs, too_long, len(sources) - len(filled), held_out)
 
 
 def encode_chunks(encoder: Encoder, chunks: list[Chunk], workers: int) -> Iterator[Encoded]:
@@ -122,7 +122,7 @@ _worker_encoder: Encoder | None = None
 
 
 def _start_worker(encoder: Encoder) -> None:
-    """Keeps the vocabularies for all chunks of this process; an interrupt is the parent's to handle."""
+    """Store the vocabularies for all chunks of this process; the parent handles interrupts."""
     global _worker_encoder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -130,10 +130,12 @@ def _start_worker(encoder: Encoder) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent is gone: a parent that was killed tells its workers nothing."""
-    parent_process().join()
+    """End this process when its parent has ended, even if the parent was killed."""
+    if (parent := parent_process()) is not None:
+        parent.join()
     os._exit(1)
 
 
 def _encode(chunk: Chunk) -> Encoded:
+    assert _worker_encoder is not None  # set by _start_worker
     return _worker_encoder(chunk)

@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ _VOCABULARY_BYTES = 512 << 20
 
 @dataclasses.dataclass(frozen=True)
 class PrepareOptions:
-    """What decides the contents of a prepared directory, besides the corpus.
+    """Options that determine the contents of a prepared directory, besides the corpus.
 
     Attributes:
         vocab_size: of the shared vocabulary; None for `default_vocab_size` of the languages and the corpus.
@@ -38,10 +39,10 @@ class PrepareOptions:
         max_ratio: training pairs with a side so many times longer than the other, in characters, are dropped.
         drop_identical: whether training pairs with equal sides are dropped.
         drop_duplicates: whether repeated training pairs are dropped.
-        vocabulary_pairs: how many training pairs, chosen by `seed`, the vocabulary is trained on at most.
-        held_out_pairs: how many training pairs become the validation set, if the corpus has none (at most 5 %).
-        shard_pairs: of a shard, about; more where there would be more than 128 shards.
-        seed: of every choice made here.
+        vocabulary_pairs: maximum number of training pairs, chosen by `seed`, that the vocabulary is trained on.
+        held_out_pairs: number of training pairs that become the validation set, if the corpus has none (at most 5 %).
+        shard_pairs: approximate pairs per shard; more if there would be more than 128 shards.
+        seed: seed of all random choices.
     """
 
     vocab_size: int | None = None
@@ -54,10 +55,10 @@ class PrepareOptions:
     shard_pairs: int = 32_768
     seed: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("max_length", "max_ratio", "vocabulary_pairs", "shard_pairs"):
             if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} to be at least 1, got {getattr(self, name)}")
+                raise ValueError(f"Expected {name} to be at least 1. Received: {getattr(self, name)}.")
 
 
 def prepare(
@@ -70,16 +71,16 @@ def prepare(
     overwrite: bool = False,
     command: str = "",
 ) -> PreparedDataset:
-    """Writes a prepared directory, or finds that it is there already.
+    """Write a prepared directory; do nothing if it was already prepared from the same inputs.
 
     Args:
-        corpus: what `open_corpus` gave.
-        output: the directory; it appears whole or not at all.
-        options: what decides its contents.
+        corpus: corpus from `open_corpus`.
+        output: the directory, written atomically.
+        options: options that determine its contents.
         tokenizers: those to use instead of training one, such as a model's that is to be trained further.
-        workers: processes that encode; None for one a core. The result does not depend on it.
+        workers: worker processes for encoding; None for one per core. The result does not depend on it.
         overwrite: whether a directory that was prepared before, from the same inputs or others, is replaced.
-        command: what `dataset.json` says made it.
+        command: command to record in `dataset.json`.
     """
     options = options or PrepareOptions()
     output = pathlib.Path(output)
@@ -97,12 +98,12 @@ def prepare(
 
 
 def _check_padding(tokenizers: TokenizerPair) -> None:
-    """Rejects tables of ids by which padding is not 0: batches are filled up, and losses masked, with 0."""
+    """Reject tokenizers whose padding id is not 0: batches are padded, and losses masked, with 0."""
     for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
         if tokenizer.pad_id != 0:
             raise PreparedError(
-                f"expected a tokenizer whose padding has the id 0, the {side}'s has {tokenizer.pad_id}; give padding "
-                "the id 0 in its table of ids, and the weights of the model that belongs to it the same order"
+                f"Expected a tokenizer whose padding has the id 0. Received: {tokenizer.pad_id} for the {side}. Give "
+                "padding the id 0 in its table of ids, and the weights of its model the same order."
             )
 
 
@@ -116,13 +117,13 @@ def _inputs(corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair |
 
 
 def _is_done(output: pathlib.Path, corpus: Corpus, inputs: dict, overwrite: bool) -> bool:
-    """Whether `output` holds what is to be prepared; an error if it holds anything else that must not go."""
+    """Return whether `output` is already prepared; raise PreparedError if it contains anything else."""
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return False
     if not (output / INFO).is_file():
-        raise PreparedError(f"{output} is there but is no prepared directory: it has no {INFO}; give another --output")
+        raise PreparedError(f"{output} exists but is no prepared directory: it has no {INFO}. Use another --output.")
     if (output / "checkpoints").exists() or (output / "config.json").exists():
-        raise PreparedError(f"{output} is the work directory of a model, not of prepared data; give another --output")
+        raise PreparedError(f"{output} is the work directory of a model, not of prepared data. Use another --output.")
     try:
         info = read_info(output)
     except PreparedError:
@@ -140,7 +141,7 @@ def _is_done(output: pathlib.Path, corpus: Corpus, inputs: dict, overwrite: bool
 
 
 def _is_complete(output: pathlib.Path, info: dict) -> bool:
-    sizes = {}
+    sizes: dict[str, int] = {}
     for split in info["splits"].values():
         sizes |= {shard["file"]: shard["bytes"] for shard in split.get("shards", ())}
         sizes |= {name: facts["bytes"] for name, facts in split.get("files", {}).items()}
@@ -167,7 +168,7 @@ def _write(
     workers: int,
     dataset: str,
 ) -> tuple[dict, TokenizerPair, int]:
-    """Writes all but `dataset.json`; returns the facts of the splits, the tokenizers and what they learned from."""
+    """Write all but `dataset.json`; return the facts of the splits, the tokenizers and their training pairs."""
     spool = Spool(directory / "train.spool")
     sample = Subsample(options.vocabulary_pairs, _VOCABULARY_BYTES, options.seed)
     reports = _clean_training(corpus, options, spool, sample)
@@ -217,7 +218,7 @@ def _write_validation_records(directory: pathlib.Path, encoder: Encoder, dataset
 
 
 def _clean_training(corpus: Corpus, options: PrepareOptions, spool: Spool, sample: Subsample) -> list[CleaningReport]:
-    """Reads the training files once: clean pairs go to the spool, some of them into the vocabulary's sample."""
+    """Read the training files once: write clean pairs to the spool, and sample some for the vocabulary."""
     cleaner = training_cleaner(
         max_words=options.max_length,
         max_ratio=options.max_ratio,
@@ -258,14 +259,15 @@ def _total(reports: list[CleaningReport]) -> CleaningReport:
 
 def _nothing_left(report: CleaningReport) -> ValueError:
     return ValueError(
-        f"no training pair is left of {report.read} after cleaning (dropped: {dict(report.dropped)}); check that "
-        "the two sides belong together, or relax the limits"
+        f"Expected training pairs after cleaning. Received: none of {report.read} (dropped: {dict(report.dropped)}). "
+        "Check that the two sides belong together, or relax the limits."
     )
 
 
 def _part_facts(corpus: Corpus, reports: list[CleaningReport], pairs: dict[int, int]) -> list[dict[str, object]]:
     """For each of several training files its names, its weight, what cleaning did, and the pairs in the records."""
-    parts = zip(corpus.identity["train"], _parts(corpus), reports)
+    identities: Any = corpus.identity["train"]
+    parts = zip(identities, _parts(corpus), reports)
     return [
         {
             "files": [facts["name"] for facts in identity.values() if isinstance(facts, dict)],

@@ -20,7 +20,7 @@ MAX_SHARDS = 128
 
 
 class SplitWriter:
-    """Writes the shards `train-00000.tfrecord`, `train-00001.tfrecord` … of a split and counts what it writes.
+    """Writer of the shards `train-00000.tfrecord`, `train-00001.tfrecord` … of a split, with their counts.
 
     Args:
         directory: to write into.
@@ -36,7 +36,7 @@ class SplitWriter:
         self._counts = LengthCounts(np.zeros((0, 2), np.int64), np.zeros(0, np.int64))
 
     def write(self, pairs: PairIds, shard_counts: np.ndarray) -> None:
-        """Writes pairs that are sorted by shard: so many for each of the shards."""
+        """Write pairs that are sorted by shard, `shard_counts` of them to each shard."""
         for shard, own in zip(self._shards, pairs.split(shard_counts)):
             if len(own.lengths):
                 shard.write(own)
@@ -45,7 +45,7 @@ class SplitWriter:
         self._counts = LengthCounts.of(lengths, np.concatenate([self._counts.pairs, ones]))
 
     def close(self) -> dict[str, object]:
-        """Ends all shards; the facts of the split for `dataset.json`."""
+        """Close all shards; return the facts of the split for `dataset.json`."""
         for shard in self._shards:
             shard.close()
             if not shard.pairs:
@@ -84,7 +84,7 @@ class TrainingRecords:
 def write_training_split(
     directory: pathlib.Path, spool: Spool, encoder: Encoder, workers: int, fingerprint: str
 ) -> TrainingRecords:
-    """Encodes a spool into shards in `directory`."""
+    """Encode a spool into shards in `directory`."""
     writer, result = SplitWriter(directory, "train", encoder.shards, fingerprint), TrainingRecords()
     with Progress("encoding", spool.pairs) as progress:
         for chunk, encoded in zip(spool.chunks, encode_chunks(encoder, spool.chunks, workers), strict=True):

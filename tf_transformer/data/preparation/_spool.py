@@ -20,15 +20,15 @@ _log = logging.getLogger(__name__)
 
 
 class SeenPairs:
-    """Tells new pairs from those seen before, by 64-bit hashes in a few sorted arrays.
+    """Set of the pairs seen so far, as 64-bit hashes in a few sorted arrays.
 
-    A Python set would need some 70 bytes a pair. Runs are merged when a younger one has grown to the size of an
+    A Python set would need some 70 bytes per pair. Runs are merged when a younger one has grown to the size of an
     older one, so there are never more than log2(pairs / batch) of them. Two different pairs share a hash with a
     chance of n²/2⁶⁵: one in a million at six million pairs.
 
     Args:
         limit: how many pairs are remembered at most (8 bytes each); pairs after that are still compared with the
-            remembered ones, but not with each other, and a warning says so once.
+            remembered ones, but not with each other, and one warning is logged.
     """
 
     def __init__(self, limit: int = 1 << 27):
@@ -98,14 +98,14 @@ class Chunk:
             lines = file.read(self.size).split(b"\n")
         if len(lines) != 2 * self.pairs + 1:
             raise ValueError(
-                f"{self.path}: expected {self.pairs} pairs of lines at byte {self.offset}, found {len(lines) - 1} "
-                "lines: a line feed inside a sentence, or a full disk"
+                f"{self.path}: expected {self.pairs} pairs of lines at byte {self.offset}. Received: "
+                f"{len(lines) - 1} lines. Check for a full disk, or a line feed inside a sentence."
             )
         return lines[0:-1:2], lines[1:-1:2]
 
 
 class Spool:
-    """Writes pairs that contain no line feeds, two lines each, and knows its chunks."""
+    """File of pairs without line feeds, two lines per pair, divided into chunks."""
 
     def __init__(self, path: pathlib.Path, chunk_pairs: int = CHUNK_PAIRS):
         self._path, self._chunk_pairs = path, chunk_pairs
