@@ -18,8 +18,6 @@ from tf_transformer.data._records import Pairs, ShardReader
 
 PART_PAIRS = 262_144
 """Approximate pairs per part: enough that 48 shapes of 25,000 tokens leave few rows empty. They take 50 MB."""
-_PLANNED_PARTS = 2
-"""Number of parts planned in parallel, besides the one in use."""
 _FOREVER = np.iinfo(np.int64).max
 # Graph code as it stands: nothing here needs AutoGraph, and without it a dataset is made in half the time.
 _plain = tf.autograph.experimental.do_not_convert
@@ -122,11 +120,12 @@ def batch_parts(
         rows = gather_rows(part.pairs, part.plan, batch, share, replicas, special, planner.packed)
         return rows | {"position": _after(part, batch, parts)}
 
-    # The order of the steps. All of a part is planned, because batches with little padding need many lengths to choose
-    # from; parts are planned while the part before is in use. Batches are then numbered, which costs nothing to skip
-    # when a run resumes, and which is where the workers of a tf.data service share them. Last, and in parallel, comes
-    # the only step that touches every token of a batch, for the rows of one replica.
-    dataset = dataset.map(plan, _PLANNED_PARTS).prefetch(1).flat_map(number)
+    # The order of the steps. Whole parts are planned, because batches with little padding need many lengths to choose
+    # from; one is planned while the part before is in use, on one thread, so that the other threads stay free. Batches are then
+    # numbered, which costs nothing to skip when a run resumes, and which is where the workers of a tf.data service
+    # share them. Last, and in parallel, comes the only step that touches every token of a batch, for the rows of one
+    # replica.
+    dataset = dataset.map(plan).prefetch(1).flat_map(number)
     if sharded:
         hint = tf.data.experimental.SHARD_HINT
         dataset = dataset.enumerate().shard(hint, hint)
