@@ -121,7 +121,7 @@ def batch_parts(
         return rows | {"position": _after(part, batch, parts)}
 
     # The order of the steps. Whole parts are planned, because batches with little padding need many lengths to choose
-    # from; one is planned while the part before is in use, on one thread, so that the other threads stay free. Batches are then
+    # from; one is planned while the part before is in use, on one thread. Batches are then
     # numbered, which costs nothing to skip when a run resumes, and which is where the workers of a tf.data service
     # share them. Last, and in parallel, comes the only step that touches every token of a batch, for the rows of one
     # replica.
