@@ -91,5 +91,8 @@ def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:
     decoding = dataclasses.replace(workdir.config.decoding, **changes)
     nbest, beams = decoding.nbest, decoding.beam_size
     if nbest is not None and nbest > beams:
-        raise ConfigError(f"decoding.nbest must be at most decoding.beam_size = {beams}, not {nbest}; lower it.")
+        raise ConfigError(
+            f"Expected decoding.nbest of at most decoding.beam_size = {beams}. Received: {nbest}. Lower it, or raise "
+            "the beam size."
+        )
     return decoding

@@ -230,7 +230,7 @@ def test_the_graph_is_float32_for_any_device_whatever_the_policy(candidate):
 
 
 def test_more_results_than_beams_are_rejected(workdir, tmp_path):
-    with pytest.raises(ValueError, match=r"decoding\.nbest must be at most decoding\.beam_size = 2, not 3"):
+    with pytest.raises(ValueError, match=r"decoding\.nbest of at most decoding\.beam_size = 2\. Received: 3"):
         export_saved_model(workdir, tmp_path / "base", beam_size=2, nbest=3)
 
 

@@ -20,5 +20,5 @@ def test_nbest_is_the_work_directory_s_unless_it_is_given():
 
 def test_more_than_there_are_beams_is_rejected_wherever_it_was_set():
     for found, changes in ((workdir(nbest=3), {"beam_size": 2}), (workdir(beam_size=2), {"nbest": 3})):
-        with pytest.raises(ConfigError, match=r"nbest must be at most decoding\.beam_size = 2, not 3"):
+        with pytest.raises(ConfigError, match=r"nbest of at most decoding\.beam_size = 2\. Received: 3"):
             search_of(found, changes)

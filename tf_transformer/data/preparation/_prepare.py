@@ -5,20 +5,19 @@ import logging
 import math
 import os
 import pathlib
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from tf_transformer._files import atomic_directory
 from tf_transformer._progress import Progress
-from tf_transformer.data._pair_ids import PairIds
-from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError, read_info, text_name
-from tf_transformer.data.corpora import Corpus, Pair, Split
-from tf_transformer.data.preparation._cleaning import CleaningReport, held_out_cleaner, training_cleaner
-from tf_transformer.data.preparation._dataset_info import describe, differences, file_facts, fingerprint, write_info
+from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError, read_info
+from tf_transformer.data.corpora import Corpus, Split
+from tf_transformer.data.preparation._cleaning import CleaningReport, training_cleaner
+from tf_transformer.data.preparation._dataset_info import describe, differences, fingerprint, write_info
 from tf_transformer.data.preparation._encoding import Encoder
-from tf_transformer.data.preparation._split_records import MAX_SHARDS, SplitWriter, write_training_split
+from tf_transformer.data.preparation._held_out import write_texts, write_validation_records
+from tf_transformer.data.preparation._split_records import MAX_SHARDS, write_training_split
 from tf_transformer.data.preparation._spool import SeenPairs, Spool
 from tf_transformer.text import Subsample, Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
 
@@ -195,26 +194,15 @@ def _write(
     facts = {**train.facts, "cleaning": report.to_dict()}
     if len(reports) > 1:
         facts["corpora"] = _part_facts(corpus, reports, train.pairs_of_part)
-    texts_written = _write_texts(directory, corpus, train.held_out)
+    texts_written = write_texts(directory, corpus, train.held_out)
     if "validation" in texts_written:
-        texts_written["validation"] |= _write_validation_records(directory, encoder, dataset)
+        texts_written["validation"] |= write_validation_records(directory, encoder, dataset)
     return {"train": facts, **texts_written}, tokenizers, len(texts)
 
 
 def _num_shards(spool: Spool, options: PrepareOptions) -> int:
     pairs = sum(chunk.pairs * chunk.weight for chunk in spool.chunks)
     return min(MAX_SHARDS, max(1, math.ceil(pairs / options.shard_pairs)))
-
-
-def _write_validation_records(directory: pathlib.Path, encoder: Encoder, dataset: str) -> dict[str, object]:
-    """The validation set as ids, in the order of its lines, and its facts."""
-    sides = (
-        (directory / text_name("validation", side)).read_bytes().split(b"\n")[:-1] for side in ("source", "target")
-    )
-    sources, targets = (side.encode_batch(lines) for side, lines in zip((encoder.source, encoder.target), sides))
-    writer = SplitWriter(directory, "validation", 1, dataset)
-    writer.write(PairIds.of(sources, targets, encoder.dtype), np.array([len(sources)]))
-    return writer.close() | {"id_type": encoder.dtype.str}
 
 
 def _clean_training(corpus: Corpus, options: PrepareOptions, spool: Spool, sample: Subsample) -> list[CleaningReport]:
@@ -297,27 +285,3 @@ def _choose_held_out(corpus: Corpus, pairs: int, options: PrepareOptions) -> fro
     count = min(options.held_out_pairs, pairs // 20)
     logger.info("the corpus has no validation set: %s training pairs are held out for one", f"{count:,}")
     return frozenset(np.random.default_rng(options.seed).choice(pairs, count, replace=False).tolist())
-
-
-def _write_texts(directory: pathlib.Path, corpus: Corpus, held_out: list[Pair]) -> dict[str, dict]:
-    """Validation and test as plain text, and their facts."""
-    facts = {}
-    for name in ("validation", "test"):
-        if name in corpus.splits:
-            report = CleaningReport()
-            pairs: Iterable[Pair] = held_out_cleaner().clean(corpus.splits[name], report)
-            facts[name] = {**_write_text(directory, name, pairs), "cleaning": report.to_dict()}
-        elif name == "validation" and held_out:
-            facts[name] = {**_write_text(directory, name, held_out), "held_out_of": "train"}
-    return facts
-
-
-def _write_text(directory: pathlib.Path, split: str, pairs: Iterable[Pair]) -> dict[str, object]:
-    paths = [directory / text_name(split, side) for side in ("source", "target")]
-    count = 0
-    with paths[0].open("wb") as sources, paths[1].open("wb") as targets:
-        for source, target in pairs:
-            sources.write(source + b"\n")
-            targets.write(target + b"\n")
-            count += 1
-    return {"pairs": count, "files": {path.name: file_facts(path) for path in paths}}
