@@ -14,7 +14,7 @@ from tf_transformer.data.corpora._corpus import SPLITS, Corpus, CorpusError, Pai
 from tf_transformer.data.corpora._tfds_downloads import prepare_with_retries
 
 if TYPE_CHECKING:
-    from tensorflow_datasets.core import DatasetBuilder
+    import tensorflow_datasets as tfds
 
 _NAME = re.compile(r"[A-Za-z0-9_]+/[\w.-]+(:[\w.*]+)?")
 _READ_BATCH = 2048
@@ -29,7 +29,7 @@ class TfdsSplit:
             sets are full of them.
     """
 
-    builder: DatasetBuilder
+    builder: tfds.core.DatasetBuilder
     name: str
     source_language: str
     target_language: str
@@ -115,7 +115,7 @@ def open_tfds_corpus(
     return Corpus(f"tfds:{name}", source, target, splits, identity)
 
 
-def _find_builder(name: str, data_dir: str | Path | None) -> DatasetBuilder:
+def _find_builder(name: str, data_dir: str | Path | None) -> tfds.core.DatasetBuilder:
     import tensorflow_datasets as tfds
 
     if not _NAME.fullmatch(name):
@@ -137,7 +137,7 @@ def _find_builder(name: str, data_dir: str | Path | None) -> DatasetBuilder:
     return tfds.builder(name, data_dir=data_dir, try_gcs=False)
 
 
-def _language_pair(name: str, builder: DatasetBuilder) -> tuple[str, str]:
+def _language_pair(name: str, builder: tfds.core.DatasetBuilder) -> tuple[str, str]:
     languages = getattr(builder.info.features, "languages", None)
     if not languages or len(languages) != 2:
         raise CorpusError(
