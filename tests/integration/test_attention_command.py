@@ -61,7 +61,7 @@ def test_layers_that_only_one_stack_has(workdir, tmp_path, capsys):
     assert main([*command, "--layers", "3", "--heads", "2"]) == 0  # the encoder has two, the decoder three
     assert (tmp_path / "cross.png").is_file() and not (tmp_path / "encoder.png").exists()
     assert main([*command, "--layers", "4"]) == 1
-    assert "layers 1 to 3 in this model; asked for [4]" in capsys.readouterr().err
+    assert "Expected layers from 1 to 3, which this model has. Received: [4]" in capsys.readouterr().err
 
 
 def test_positions_of_the_model(workdir, tmp_path):
@@ -98,7 +98,7 @@ def test_what_is_missing_is_said(workdir, capsys):
     assert main(["attention", "--workdir", str(workdir), "--summary"]) == 1
     assert "Give --data DIR, a prepared directory, or --source and --reference" in capsys.readouterr().err
     assert main(["attention", "--workdir", str(workdir), "a dog", "--target", "a cat", "--heads", "4"]) == 1
-    assert "heads 1 to 3 in this model; asked for [4]" in capsys.readouterr().err
+    assert "Expected heads from 1 to 3, which this model has. Received: [4]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("numbers", ["0", "x", "3-1", ""])
