@@ -21,6 +21,8 @@ from tf_transformer.data._datasets import (
 from tf_transformer.data._gathering import Replicas
 from tf_transformer.data._input_pipeline import Position
 
+pytestmark = pytest.mark.long
+
 COUNT = 509
 BATCHINGS = pytest.mark.parametrize("batching", ["bucket", "pack"])
 
