@@ -28,7 +28,7 @@ PLAIN = tuple(
     )
 )
 
-NASTY = (
+ADVERSARIAL = (
     *(b"", b"   ", b"\n\n", b" \t\r\n"),
     *(b"\xff\xfe", b"a cut character \xe2\x82", b"overlong \xc0\xaf slash", b"lone \xed\xa0\x80 surrogate"),
     *(b"NUL \x00 inside", b"\x00", b"\x1b[31mred\x1b[0m", b"one line\r\nand another"),
@@ -89,6 +89,6 @@ def unusual_batches(tokenizer: Tokenizer, limit: int) -> list[list[bytes]]:
         tokenizer: of the source.
         limit: `max_source_length`.
     """
-    short = [each for each in NASTY if len(each) < 100]
-    long = [*(each for each in NASTY if len(each) >= 100), *long_rows(tokenizer, limit)]
+    short = [each for each in ADVERSARIAL if len(each) < 100]
+    long = [*(each for each in ADVERSARIAL if len(each) >= 100), *long_rows(tokenizer, limit)]
     return [short, [*short[:3], *long], []]

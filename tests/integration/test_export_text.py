@@ -6,14 +6,14 @@ import pytest
 from exported_toy import N_BEST, SEARCH, exported_toy
 from toy_workdir import toy_sentences
 
-from tf_transformer.export._trial_rows import NASTY, beginnings, documents_of, long_rows
+from tf_transformer.export._trial_rows import ADVERSARIAL, beginnings, documents_of, long_rows
 from tf_transformer.export._verify import answers_of_clean_process
 
 LIMIT = SEARCH["max_source_length"]
 LONGEST = LIMIT + SEARCH["max_extra_length"]
 GOOD = [sentence.encode() for sentence in toy_sentences(31, seed=11)]
 CONTROL = [b"the <s> dog", b"the </s> dog", b"the <pad> dog", "the ▁ dog".encode(), b"</s>", b"<pad> house"]
-SHORT = [row for row in NASTY if len(row) < 100]
+SHORT = [row for row in ADVERSARIAL if len(row) < 100]
 
 
 @pytest.fixture(scope="module")

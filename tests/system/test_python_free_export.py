@@ -7,11 +7,11 @@ from exported_toy import exported_toy
 from toy_workdir import toy_sentences
 
 from tf_transformer.export._saved_model import export_saved_model
-from tf_transformer.export._trial_rows import NASTY
+from tf_transformer.export._trial_rows import ADVERSARIAL
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not has_compiler(), reason="there is no C++ compiler (g++)")]
 
-TEXTS = [*(sentence.encode() for sentence in toy_sentences(17, seed=23)), *NASTY]
+TEXTS = [*(sentence.encode() for sentence in toy_sentences(17, seed=23)), *ADVERSARIAL]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from toy_workdir import TOY, toy_sentences, toy_workdir
 
 from tf_transformer.decoding._translator import Translator
 from tf_transformer.export._saved_model import export_saved_model
-from tf_transformer.export._trial_rows import NASTY, long_rows
+from tf_transformer.export._trial_rows import ADVERSARIAL, long_rows
 
 pytestmark = pytest.mark.slow
 
@@ -55,13 +55,13 @@ def encoded(texts):
 
 
 def test_strange_text_over_http(running, translator):
-    assert running.connect().translate(*encoded(NASTY)) == translator(NASTY)
-    for text in NASTY[:6]:  # alone as among others
+    assert running.connect().translate(*encoded(ADVERSARIAL)) == translator(ADVERSARIAL)
+    for text in ADVERSARIAL[:6]:  # alone as among others
         assert running.connect().translate(*encoded([text])) == translator([text])
 
 
 def test_strange_text_as_json_strings(running, translator):
-    texts = [text.decode("utf-8", "replace") for text in NASTY]
+    texts = [text.decode("utf-8", "replace") for text in ADVERSARIAL]
     assert running.connect().translate(*texts) == translator(texts)
     status, answer = running.connect().predict(b'{"instances": ["\xff raw", "plain"]}')
     assert status == 200 and answer["predictions"][1] == translator(["plain"])[0]
@@ -116,7 +116,7 @@ def test_64_clients_get_what_one_gets(running, translator):
 
 @pytest.mark.skipif(not has_compiler(), reason="there is no C++ compiler (g++)")
 def test_a_reader_without_python(base, translator, tmp_path):
-    texts = [*SENTENCES, *NASTY]
+    texts = [*SENTENCES, *ADVERSARIAL]
     found = translate_with_cpp(build_reader(tmp_path), base / "1", texts)
     assert [text.decode() for text in found] == translator(texts)
 
@@ -124,6 +124,6 @@ def test_a_reader_without_python(base, translator, tmp_path):
 @pytest.mark.skipif(not (has_compiler() and OTHER_PACKAGES), reason="OTHER_TENSORFLOW names no other release")
 def test_a_reader_of_another_release(base, translator, tmp_path):
     """As the oldest server: OTHER_TENSORFLOW is a site-packages with tensorflow and tensorflow_text 2.12.1."""
-    texts, packages = [*SENTENCES, *NASTY], pathlib.Path(OTHER_PACKAGES or "")
+    texts, packages = [*SENTENCES, *ADVERSARIAL], pathlib.Path(OTHER_PACKAGES or "")
     found = translate_with_cpp(build_reader(tmp_path, packages), base / "1", texts, packages)
     assert [text.decode() for text in found] == translator(texts)

@@ -8,8 +8,8 @@ from toy_workdir import toy_tokenizers, toy_workdir
 from tf_transformer.data._prepared import FORMAT, INFO, text_name
 from tf_transformer.data.preparation._dataset_info import file_facts
 from tf_transformer.export._trial_rows import (
+    ADVERSARIAL,
     LONGEST_TEXT,
-    NASTY,
     PLAIN,
     batches_of,
     beginnings,
@@ -33,9 +33,9 @@ def is_utf8(row):
 
 
 def test_nasty_rows_are_of_all_kinds():
-    assert sum(not row.strip() for row in NASTY) >= 3 and sum(not is_utf8(row) for row in NASTY) >= 4
+    assert sum(not row.strip() for row in ADVERSARIAL) >= 3 and sum(not is_utf8(row) for row in ADVERSARIAL) >= 4
     for part in (b"\x00", b"</s>", b"<pad>", "▁".encode(), b"<b>", b"https://", "🎉".encode(), b"ha ha ha ha"):
-        assert any(part in row for row in NASTY)
+        assert any(part in row for row in ADVERSARIAL)
 
 
 def test_long_rows_lie_around_the_limit_and_far_beyond(tokenizer):
@@ -55,7 +55,7 @@ def test_batches_hold_every_row_in_order():
 
 def test_unusual_batches_hold_all_kinds_of_rows_and_none(tokenizer):
     batches = unusual_batches(tokenizer, 23)
-    assert [] in batches and all(any(row in batch for batch in batches) for row in NASTY)
+    assert [] in batches and all(any(row in batch for batch in batches) for row in ADVERSARIAL)
     assert all(any(row in batch and b"" in batch for batch in batches) for row in long_rows(tokenizer, 23))
 
 
