@@ -89,7 +89,7 @@ def test_workers_that_would_go_on_from_different_steps_do_not_train(data, cluste
         for worker, step in zip(workers, (10, 5)):
             message = worker.communicate(timeout=3600)[1]
             assert worker.returncode == 1, message
-            assert f"different steps, this one from {step}" in " ".join(message.split())
+            assert f"different steps, {step} on this worker" in " ".join(message.split())
     finally:
         end(workers)
 
