@@ -64,6 +64,25 @@ def test_a_worker_that_is_killed_and_restarted_changes_nothing(prepared):
             assert tuple(batches.position) == tuple(expected["position"])
 
 
+def test_a_service_that_loses_all_workers_ends_the_run_with_its_address(prepared, monkeypatch):
+    with RunningDataService() as service:
+        batches = DistributedBatches(
+            tf.distribute.get_strategy(),
+            lambda _, position: training_dataset(prepared, OPTIONS, position=position, service=service.address),
+            service=service.address,
+        )
+        batches.next()
+        service.kill_worker(0)
+        service.kill_worker(1)
+        monkeypatch.setattr("tf_transformer.data._service.WORKER_SECONDS", 2.0)
+        monkeypatch.setattr("tf_transformer.training._input.SERVICE_SECONDS", 4.0)
+        with pytest.raises(DataServiceError, match=f"tf.data service at {service.address} within 4 s. Received: "):
+            for _ in range(1000):
+                batches.next()
+        with pytest.raises(DataServiceError, match=f"the workers of the tf.data service at {service.address}"):
+            training_dataset(prepared, OPTIONS, service=service.address)
+
+
 def _without_position(batch):
     return {name: value for name, value in batch.items() if name != "position"}
 

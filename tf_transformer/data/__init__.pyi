@@ -11,6 +11,7 @@ from ._prepared import PreparedError as PreparedError
 from ._records import RecordError as RecordError
 from ._records import failed_assertion as failed_assertion
 from ._service import DataServiceError as DataServiceError
+from ._service import call_within as call_within
 from ._shapes import BatchShape as BatchShape
 from ._text_dataset import text_dataset as text_dataset
 from .corpora import Corpus as Corpus
@@ -46,6 +47,7 @@ __all__ = [
     "TooLong",
     "WeightedFiles",
     "batch_shapes",
+    "call_within",
     "failed_assertion",
     "keras_inputs",
     "open_corpus",

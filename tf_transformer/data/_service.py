@@ -6,15 +6,19 @@ dataset itself. A worker that is lost or restarted breaks that order; the number
 training on a wrong batch. Opened again from the last position, nothing is lost or repeated.
 """
 
+import concurrent.futures
 import socket
-import time
+import threading
 import urllib.parse
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
 WORKER_SECONDS = 60.0
+
+_Result = TypeVar("_Result")
 
 
 class DataServiceError(ValueError):
@@ -33,6 +37,24 @@ def check_service(address: str, seconds: float = 10.0) -> None:
             f"Expected the dispatcher of a tf.data service at {address}. Received: {error}; start it, or train without "
             "--data-service. Nothing is lost: the same command resumes."
         ) from None
+
+
+def call_within(seconds: float, call: Callable[[], _Result]) -> _Result:
+    """The result of a call that may block forever inside TensorFlow, or TimeoutError after `seconds`.
+
+    A read from a tf.data service whose workers are all lost waits for them without end and cannot be interrupted. The
+    call runs in a daemon thread, which a timeout leaves behind.
+    """
+    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="tf.data service", daemon=True).start()
+    return future.result(timeout=seconds)
 
 
 def from_service(dataset: tf.data.Dataset, address: str) -> tf.data.Dataset:
@@ -54,31 +76,36 @@ def from_service(dataset: tf.data.Dataset, address: str) -> tf.data.Dataset:
 
 
 def _wait_for_workers(address: str) -> int:
-    """Wait until all workers of the dispatcher respond; return their number.
-
-    Of the numbers from 0 on, each worker has those at a distance of the number of workers.
-    """
-    hint, service = tf.data.experimental.SHARD_HINT, tf.data.experimental.service
-    numbers = tf.data.Dataset.range(2**62).shard(hint, hint).batch(2)
-    seen, workers, until = set(), 0, time.monotonic() + WORKER_SECONDS
+    """Wait until all workers of the dispatcher respond; return their number."""
+    seen: set[tuple[int, int]] = set()
     try:
-        probe = numbers.apply(service.distribute(service.ShardingPolicy.HINT, address))
-        for first, second in probe.as_numpy_iterator():
-            workers = int(second - first)
-            seen.add(first % workers)
-            if len(seen) == workers:
-                return workers
-            if time.monotonic() > until:
-                break
+        return call_within(WORKER_SECONDS, lambda: _count_workers(address, seen))
+    except TimeoutError:
+        expected = (seen and f"{next(iter(seen))[1]} workers") or "the workers"
+        raise DataServiceError(
+            f"Expected {expected} of the tf.data service at {address}. Received: responses of {len(seen)} "
+            f"within {WORKER_SECONDS:.0f} s. Start the others."
+        ) from None
     except tf.errors.OpError as error:
         raise DataServiceError(
             f"Expected a tf.data service at {address} whose dispatcher knows its workers, by "
             f"DispatcherConfig(worker_addresses=[...]). Received: {error.message.splitlines()[0]}"
         ) from None
-    raise DataServiceError(
-        f"Expected {workers} workers of the tf.data service at {address}. Received: responses of {len(seen)} "
-        f"within {WORKER_SECONDS:.0f} s. Start the others."
-    )
+
+
+def _count_workers(address: str, seen: set[tuple[int, int]]) -> int:
+    """The number of workers, once each has responded; `seen` has (worker, number of workers) of those that have.
+
+    Of the numbers from 0 on, each worker has those at a distance of the number of workers.
+    """
+    hint, service = tf.data.experimental.SHARD_HINT, tf.data.experimental.service
+    numbers = tf.data.Dataset.range(2**62).shard(hint, hint).batch(2)
+    for first, second in numbers.apply(service.distribute(service.ShardingPolicy.HINT, address)).as_numpy_iterator():
+        workers = int(second - first)
+        seen.add((int(first) % workers, workers))
+        if len(seen) == workers:
+            return workers
+    raise AssertionError("the numbers do not end")
 
 
 def _by_number(numbers: tf.data.Dataset, elements: Any, workers: int) -> tf.data.Dataset:

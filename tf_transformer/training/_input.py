@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.data import DataServiceError, Position, failed_assertion
+from tf_transformer.data import DataServiceError, Position, call_within, failed_assertion
 
 logger = logging.getLogger(__name__)
 
@@ -48,13 +48,21 @@ class DistributedBatches:
         until = time.monotonic() + SERVICE_SECONDS
         while True:
             try:
-                batch, position = take_position(self._strategy, self.iterator.get_next())
+                batch, position = take_position(self._strategy, self._get_next(until))
                 self.position = Position(*position.numpy().tolist())
                 return batch
             except tf.errors.OpError as error:
                 if self.service is None:
                     raise
                 self._recover(error, until)
+
+    def _get_next(self, until: float) -> dict[str, Any]:
+        if self.service is None:
+            return self.iterator.get_next()
+        try:
+            return call_within(until - time.monotonic(), self.iterator.get_next)
+        except TimeoutError:
+            raise self._lost("no batch; its workers do not respond.") from None
 
     def _recover(self, error: Exception, until: float) -> None:
         """Open the dataset again, retrying until the deadline: a restarted service takes a moment to respond."""
@@ -67,11 +75,14 @@ class DistributedBatches:
             except (DataServiceError, tf.errors.OpError) as again:
                 error = again
             if time.monotonic() > until:
-                raise DataServiceError(
-                    f"Expected the next batch from the tf.data service at {self.service} within {SERVICE_SECONDS:.0f} "
-                    f"s. Received: {_first_line(error)} Start the service again, or train without --data-service. "
-                    "The same command resumes from the last checkpoint."
-                ) from error
+                raise self._lost(_first_line(error)) from error
+
+    def _lost(self, received: str) -> DataServiceError:
+        return DataServiceError(
+            f"Expected the next batch from the tf.data service at {self.service} within {SERVICE_SECONDS:.0f} s. "
+            f"Received: {received} Start the service again, or train without --data-service. The same command resumes "
+            "from the last checkpoint."
+        )
 
 
 def take_position(strategy: tf.distribute.Strategy, batch: dict) -> tuple[dict, tf.Tensor]:
