@@ -31,9 +31,12 @@ def read_model_file(path: str | os.PathLike) -> bytes:
     """The checked bytes of the SentencePiece model at `path`."""
     path = pathlib.Path(path)
     if not path.is_file():
-        raise TokenizerError(f"expected a SentencePiece model. Received: {path}, which is no file. Check the path")
+        raise TokenizerError(f"Expected a SentencePiece model. Received: {path}, which is not a file. Check the path.")
     if path.stat().st_size > MAX_BYTES:
-        raise TokenizerError(f"{path}: {path.stat().st_size:,} bytes are more than a model has ({MAX_BYTES:,})")
+        raise TokenizerError(
+            f"{path}: expected a SentencePiece model of at most {MAX_BYTES:,} bytes. Received: "
+            f"{path.stat().st_size:,} bytes. Check the path."
+        )
     data = path.read_bytes()
     check_model(data, str(path))
     return data
@@ -44,9 +47,9 @@ def check_model(data: bytes, name: str) -> None:
     try:
         model = sentencepiece_model_pb2.ModelProto.FromString(data)
     except DecodeError as error:
-        raise _bad(name, f"it does not parse ({error})") from None
+        raise _bad(name, f"a file that does not parse ({error})") from None
     if model.trainer_spec.model_type not in (_UNIGRAM, _BPE):
-        raise _bad(name, "its type is neither BPE nor unigram")
+        raise _bad(name, "a model that is neither BPE nor unigram")
     _check_pieces(model, name)
     for spec in (model.normalizer_spec, model.denormalizer_spec):
         if spec.precompiled_charsmap:
@@ -61,19 +64,19 @@ def sha256_of(*parts: bytes) -> str:
 def _check_pieces(model: Any, name: str) -> None:
     pieces = model.pieces
     if not 3 <= len(pieces) <= MAX_PIECES:
-        raise _bad(name, f"it has {len(pieces):,} pieces, expected 3 to {MAX_PIECES:,}")
+        raise _bad(name, f"{len(pieces):,} pieces instead of 3 to {MAX_PIECES:,}")
     texts = [piece.piece for piece in pieces]
     if not all(texts) or len(set(texts)) != len(texts):
-        raise _bad(name, "it has empty or repeated pieces")
+        raise _bad(name, "empty or repeated pieces")
     if not np.isfinite([piece.score for piece in pieces]).all():
-        raise _bad(name, "a piece has a score that is not finite")
+        raise _bad(name, "a piece whose score is not finite")
     if sum(piece.type == _UNKNOWN for piece in pieces) != 1:
-        raise _bad(name, "expected exactly one piece of type UNKNOWN")
+        raise _bad(name, "no piece or several pieces of type UNKNOWN")
     if not any(piece.type == _NORMAL for piece in pieces):
-        raise _bad(name, "it has no normal pieces, only special ones")
+        raise _bad(name, "no normal pieces, only special ones")
     end = model.trainer_spec.eos_piece
     if not any(piece.type == _CONTROL and piece.piece == end for piece in pieces):
-        raise _bad(name, f"it has no control piece {end!r} to end a sentence with")
+        raise _bad(name, f"no control piece {end!r} to end a sentence with")
 
 
 def _check_charsmap(charsmap: bytes, name: str) -> None:
@@ -85,14 +88,14 @@ def _check_charsmap(charsmap: bytes, name: str) -> None:
     size = int.from_bytes(charsmap[:4], "little")
     texts = charsmap[4 + size :]
     if len(charsmap) < 4 or size % 1024 or not size or not texts or texts[-1]:
-        raise _bad(name, "its normalisation table is damaged")
+        raise _bad(name, "a damaged normalisation table")
     units = np.frombuffer(charsmap, "<u4", size // 4, 4).astype(np.int64)
     is_value = units >> 31 == 1
     blocks = (np.arange(len(units)) ^ ((units >> 10) << ((units & 0x200) >> 6))) | 0xFF
     inside = np.where(is_value, (units & 0x7FFFFFFF) < len(texts), blocks < len(units))
     if not inside.all():
-        raise _bad(name, "its normalisation table points outside of itself")
+        raise _bad(name, "a normalisation table that points outside of itself")
 
 
 def _bad(name: str, what: str) -> TokenizerError:
-    return TokenizerError(f"{name}: not a usable SentencePiece model: {what}; get or make the file again")
+    return TokenizerError(f"{name}: expected a SentencePiece model. Received: {what}. Get the file again.")

@@ -35,9 +35,12 @@ class IdMap:
         object.__setattr__(self, "ids", tuple(int(i) for i in self.ids))
         special = (self.pad_id, self.unk_id, self.bos_id, self.eos_id)
         if not self.ids or not all(0 <= i < self.vocab_size for i in (*self.ids, *special)):
-            raise TokenizerError(f"a table of ids needs ids from 0 to vocab_size - 1 = {self.vocab_size - 1}")
+            raise TokenizerError(
+                f"Expected ids from 0 to vocab_size - 1 = {self.vocab_size - 1}. Received: ids from "
+                f"{min((*self.ids, *special))} to {max((*self.ids, *special))}."
+            )
         if self.eos_id in (self.pad_id, self.bos_id, self.unk_id):
-            raise TokenizerError(f"eos_id must differ from the other special ids. Received: {special}")
+            raise TokenizerError(f"Expected an eos_id that differs from the other special ids. Received: {special}.")
 
     def to_model(self) -> np.ndarray:
         """The table [SentencePiece vocabulary] int32 of model ids."""
@@ -65,18 +68,18 @@ class IdMap:
         path = pathlib.Path(path)
         try:
             if path.stat().st_size > MAX_BYTES:
-                raise ValueError("it is too large")
+                raise ValueError(f"more than {MAX_BYTES:,} bytes")
             fields = json.loads(path.read_bytes())
             if not isinstance(fields, dict) or not isinstance(fields.get("ids"), list):
-                raise ValueError("expected an object with a list named 'ids'")
+                raise ValueError("no list named 'ids'")
             add_eos = fields.pop("add_eos", True)
             if type(add_eos) is not bool:
-                raise ValueError("expected true or false for 'add_eos'")
+                raise ValueError("an add_eos that is neither true nor false")
             if not all(type(i) is int for i in (*fields["ids"], *(v for k, v in fields.items() if k != "ids"))):
-                raise ValueError("expected whole numbers only")
+                raise ValueError("values that are not whole numbers")
             return cls(**fields, add_eos=add_eos)
         except (ValueError, TypeError) as error:
-            raise TokenizerError(f"{path}: not a usable table of ids: {error}; get or make the file again") from None
+            raise TokenizerError(f"{path}: expected a table of ids. Received: {error}. Write the file again.") from None
 
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
@@ -160,17 +163,20 @@ class Subwords:
         if ids != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise TokenizerError(
                 f"{name}: expected the ids 0, 1, 2, 3 for PAD, UNK, BOS and EOS. Received: {ids} (-1: none). "
-                "Train it with train_tokenizer, or give it an IdMap"
+                "Train it with train_tokenizer, or pass an IdMap."
             )
 
     def _check_map(self, id_map: IdMap, name: str) -> None:
         if len(id_map.ids) != self._pieces:
             raise TokenizerError(
-                f"{name}: it has {self._pieces} pieces but its table of ids has {len(id_map.ids)}; "
-                "the two belong to different models"
+                f"{name}: expected a table of {self._pieces} ids, one per piece. Received: {len(id_map.ids)} ids. Use "
+                "the table of this model."
             )
         if id_map.ids[self._processor.eos_id()] != id_map.eos_id:
-            raise TokenizerError(f"{name}: its table of ids must map the piece </s> to eos_id {id_map.eos_id}")
+            raise TokenizerError(
+                f"{name}: expected a table of ids that maps the piece </s> to eos_id {id_map.eos_id}. Received: "
+                f"{id_map.ids[self._processor.eos_id()]}."
+            )
 
     def __reduce__(self) -> tuple:
         return (Subwords, (self.model, self.id_map))
@@ -181,4 +187,4 @@ def _load(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
         return sentencepiece.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
         reason = re.sub(r"^\w+: \S+\(\d+\) ", "", str(error)).strip()
-        raise TokenizerError(f"{name}: not a usable SentencePiece model: {reason}") from None
+        raise TokenizerError(f"{name}: expected a SentencePiece model. Received: {reason}") from None

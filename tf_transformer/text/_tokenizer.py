@@ -184,7 +184,7 @@ def load_tokenizers(directory: str | os.PathLike) -> TokenizerPair:
     if (directory / f"{SOURCE}.model").exists():
         return TokenizerPair(_load(directory, SOURCE), _load(directory, TARGET))
     raise TokenizerError(
-        f"expected tokenizer.model, or source.model and target.model, in {directory}. Received: neither. "
+        f"Expected tokenizer.model, or source.model and target.model, in {directory}. Received: neither. "
         "Is it a prepared directory or a WORKDIR?"
     )
 

@@ -46,7 +46,7 @@ def train_model(
     """
     if not MIN_VOCAB_SIZE <= vocab_size <= MAX_VOCAB_SIZE:
         raise TokenizerError(
-            f"expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}. Received: {vocab_size:,}"
+            f"Expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}. Received: {vocab_size:,}."
         )
     texts = _not_empty(texts)
     model = _train(_with_ascii(texts), vocab_size, character_coverage)
@@ -54,10 +54,10 @@ def train_model(
     if size < vocab_size:
         if exact:
             raise TokenizerError(
-                f"the text is too small for a vocabulary of {vocab_size:,}: the largest possible here is {size:,}; "
-                f"ask for at most {size:,}, or give more text"
+                f"Expected a vocabulary size of at most {size:,}, the largest that this text supports. Received: "
+                f"{vocab_size:,}. Use a smaller size, or more text."
             )
-        logger.info("the text supports a vocabulary of %d pieces, fewer than the %d by default", size, vocab_size)
+        logger.info("The text supports a vocabulary of %d pieces, fewer than the default of %d.", size, vocab_size)
     return model
 
 
@@ -119,10 +119,10 @@ def _train(texts: Iterator[str], vocab_size: int, character_coverage: float) -> 
     except RuntimeError as error:
         needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
         if not needed:
-            raise TokenizerError(f"SentencePiece could not train a vocabulary: {error}") from None
+            raise TokenizerError(f"Expected SentencePiece to train a vocabulary. Received: {error}") from None
         raise TokenizerError(
-            f"a vocabulary of {vocab_size:,} is too small: the characters of the text alone need {needed[1]}; "
-            "ask for more"
+            f"Expected a vocabulary size of at least {needed[1]}, for the characters of the text. Received: "
+            f"{vocab_size:,}."
         ) from None
     return model.getvalue()
 
@@ -132,7 +132,9 @@ def _not_empty(texts: Iterable[str | bytes]) -> Iterator[str]:
     valid = (text for text in map(to_valid_text, texts) if text.strip())
     first = next(valid, None)
     if first is None:
-        raise TokenizerError("there is no text to train a vocabulary on; is the training corpus empty?")
+        raise TokenizerError(
+            "Expected text to train a vocabulary on. Received: no sentence. Check the training corpus."
+        )
     return itertools.chain([first], valid)
 
 

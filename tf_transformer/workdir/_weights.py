@@ -46,14 +46,14 @@ def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str)
     missing, unknown = sorted(variables.keys() - tensors.keys()), sorted(tensors.keys() - variables.keys())
     if missing or unknown:
         raise CheckpointError(
-            f"{source} is of another model: it lacks {_some(missing)} and has {_some(unknown)} besides. "
-            "Use the configuration it was trained with."
+            f"{source}: expected the weights of this model. Received: no {_some(missing)}, and {_some(unknown)} "
+            "besides. Use the configuration it was trained with."
         )
     for name, variable in variables.items():
         if tuple(variable.shape) != tensors[name].shape:
             raise CheckpointError(
-                f"{source} is of another model: {name} has shape {tensors[name].shape} instead of "
-                f"{tuple(variable.shape)}. Use the configuration it was trained with."
+                f"{source}: expected {name} of shape {tuple(variable.shape)}. Received: shape "
+                f"{tensors[name].shape}. Use the configuration it was trained with."
             )
     for name, variable in variables.items():
         variable.assign(tensors[name])

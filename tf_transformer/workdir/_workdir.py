@@ -42,7 +42,7 @@ class Workdir:
         self.path = pathlib.Path(path)
         if not (self.path / CONFIG).is_file():
             raise ValueError(
-                f"{self.path} is not a work directory: it has no {CONFIG}. Pass the directory that "
+                f"Expected a work directory. Received: {self.path}, which has no {CONFIG}. Pass the directory that "
                 "`tf-transformer train --workdir` wrote."
             )
 
@@ -92,9 +92,14 @@ class Workdir:
         try:
             info = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{file} is damaged: it is not the JSON that was written ({error}).") from error
+            raise ValueError(
+                f"{file}: expected JSON. Received: {error}. Restore the file from the prepared directory."
+            ) from error
         if not isinstance(info, dict) or not isinstance(info.get("tokenizer", {}), dict):
-            raise ValueError(f"{file} is damaged: expected a JSON object with an object `tokenizer`.")
+            raise ValueError(
+                f"{file}: expected a JSON object with an object `tokenizer`. Received: another value. Restore the file "
+                "from the prepared directory."
+            )
         return info
 
     @property
@@ -124,7 +129,9 @@ class Workdir:
         if not path.is_dir():
             path = pathlib.Path(which)
         if not path.is_dir():
-            raise CheckpointError(f"There is no checkpoint {which!s} in {self.path}. Available: {self._inventory()}.")
+            raise CheckpointError(
+                f"Expected one of the checkpoints of {self.path}: {self._inventory()}. Received: {which!s}."
+            )
         checkpoints.verify_checkpoint(path)
         return path
 
@@ -172,7 +179,8 @@ class Workdir:
         path = checkpoints.latest_intact(self.checkpoints)
         if path is None:
             raise CheckpointError(
-                f"There is no checkpoint in {self.path} yet. `tf-transformer train --workdir {self.path}` writes them."
+                f"Expected a checkpoint in {self.path}. Received: none yet. `tf-transformer train --workdir "
+                f"{self.path}` writes them."
             )
         return path
 

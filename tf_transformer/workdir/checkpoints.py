@@ -79,16 +79,20 @@ def verify_checkpoint(path: str | os.PathLike) -> dict:
         try:
             _verify_file(path / name, expected)
         except OSError as error:
-            raise CheckpointError(f"{path / name} cannot be read: {error}.") from error
+            raise CheckpointError(f"{path / name}: expected a file that can be read. Received: {error}.") from error
     return info
 
 
 def _verify_file(file: pathlib.Path, expected: dict) -> None:
     size = file.stat().st_size if file.is_file() else None
     if size != expected["size"]:
-        raise CheckpointError(f"{file} is damaged: {expected['size']} bytes were written, {size} are there.")
+        raise CheckpointError(
+            f"{file}: expected {expected['size']} bytes, as were written. Received: {size}; it is damaged."
+        )
     if sha256_of_file(file) != expected["sha256"]:
-        raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
+        raise CheckpointError(
+            f"{file}: expected the SHA-256 of what was written. Received: another one; it is damaged."
+        )
 
 
 def read_info(path: str | os.PathLike) -> dict:
@@ -98,14 +102,18 @@ def read_info(path: str | os.PathLike) -> dict:
         info = json.loads(file.read_text(encoding="utf-8"))
         written = info.pop("sha256")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise CheckpointError(f"{path} is not a checkpoint: it has no {INFO}.") from error
+        raise CheckpointError(f"Expected a checkpoint. Received: {path}, which has no {INFO}.") from error
     except OSError as error:
-        raise CheckpointError(f"{file} cannot be read: {error}.") from error
+        raise CheckpointError(f"{file}: expected a file that can be read. Received: {error}.") from error
     except (ValueError, KeyError, AttributeError, RecursionError) as error:
         reason = reprlib.repr(error)
-        raise CheckpointError(f"{file} is damaged: it is not what was written ({reason}).") from error
+        raise CheckpointError(
+            f"{file}: expected the JSON of a checkpoint. Received: {reason}; it is damaged."
+        ) from error
     if written != _info_digest(info):
-        raise CheckpointError(f"{file} is damaged: its content has changed since it was written (SHA-256 differs).")
+        raise CheckpointError(
+            f"{file}: expected the SHA-256 of what was written. Received: another one; it is damaged."
+        )
     if info["format"] > FORMAT:
         raise CheckpointError(
             f"Expected a checkpoint of format {FORMAT} or lower. Received: {path} of format {info['format']}. Upgrade "
@@ -164,8 +172,8 @@ def latest_intact(directory: str | os.PathLike, resumable: bool = False) -> path
             logger.warning("%s Using the checkpoint before it.", error)
     if candidates:
         raise CheckpointError(
-            f"All checkpoints in {directory} are damaged or cannot be read. Restore one from a backup, or train "
-            "in a new directory."
+            f"Expected an intact checkpoint in {directory}. Received: {len(candidates)}, all damaged. Restore one from "
+            "a backup, or train in a new directory."
         )
     return None
 
@@ -205,7 +213,7 @@ def _read_tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
     try:
         return safetensors.numpy.load_file(file)
     except (OSError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{file} cannot be read: {error}.") from error
+        raise CheckpointError(f"{file}: expected a file that can be read. Received: {error}.") from error
 
 
 def _write_info(directory: pathlib.Path, info: dict) -> None:

@@ -284,7 +284,7 @@ def test_a_default_vocabulary_shrinks_and_an_explicit_one_is_rejected(tmp_path):
     made = prepare(corpus(), tmp_path / "default", dataclasses.replace(OPTIONS, vocab_size=None), workers=1)
     size = made.tokenizers.source.vocab_size
     assert 211 < size < 2000
-    with pytest.raises(TokenizerError, match=f"ask for at most {size}"):
+    with pytest.raises(TokenizerError, match=f"of at most {size}"):
         prepare(corpus(), tmp_path / "explicit", dataclasses.replace(OPTIONS, vocab_size=37_000))
 
 

@@ -218,7 +218,7 @@ def test_other_tokenizers_are_rejected(tmp_path):
 def test_each_tokenizer_can_be_given_for_itself(tmp_path):
     exported = export_ctranslate2(toy_workdir(tmp_path / "toy"), tmp_path / "exported")
     model = read_model_file(exported / "tokenizer.model")
-    with pytest.raises(ValueError, match="which is no file"):
+    with pytest.raises(ValueError, match="which is not a file"):
         sentencepiece_files(exported, target=exported / "nothing")
     assert sentencepiece_files(exported) == (model, None)
     assert sentencepiece_files(exported, target=exported / "tokenizer.model") == (model, model)

@@ -25,7 +25,7 @@ def test_a_good_file_is_read(tmp_path, model):
 
 @pytest.mark.parametrize("junk", [b"", b"garbage", b"\x0a\x05abc", b"<html>503</html>", b"\x00" * 1024])
 def test_garbage_is_rejected(tmp_path, junk):
-    with pytest.raises(TokenizerError, match=r"some\.model: not a usable"):
+    with pytest.raises(TokenizerError, match=r"some\.model: expected a SentencePiece model\. Received: "):
         read(tmp_path, junk)
 
 
@@ -70,18 +70,18 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_hostile_contents_are_rejected(tmp_path, model, change):
-    with pytest.raises(TokenizerError, match=r"some\.model: not a usable"):
+    with pytest.raises(TokenizerError, match=r"some\.model: expected a SentencePiece model\. Received: "):
         read(tmp_path, hostile(model, change))
 
 
 def test_special_ids_elsewhere_need_a_table(model):
     swapped = hostile(model, lambda p: p.pieces.insert(0, p.pieces.pop(3)))
-    with pytest.raises(TokenizerError, match="give it an IdMap"):
+    with pytest.raises(TokenizerError, match="pass an IdMap"):
         Subwords(swapped, name="some.model")
 
 
 def test_a_table_of_another_size_is_rejected(model):
-    with pytest.raises(TokenizerError, match="has 151 pieces but its table of ids has 7"):
+    with pytest.raises(TokenizerError, match=r"expected a table of 151 ids, one per piece. Received: 7 ids"):
         Subwords(model, IdMap(range(7), 7, 0, 1, 2, 3))
 
 
@@ -90,7 +90,7 @@ def test_a_table_of_another_size_is_rejected(model):
 )
 def test_a_bad_table_is_rejected(tmp_path, text):
     (tmp_path / "t.ids.json").write_text(text)
-    with pytest.raises(TokenizerError, match=r"t\.ids\.json: not a usable table"):
+    with pytest.raises(TokenizerError, match=r"t\.ids\.json: expected a table of ids\. Received: "):
         IdMap.from_file(tmp_path / "t.ids.json")
 
 

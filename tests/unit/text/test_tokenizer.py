@@ -138,7 +138,7 @@ def test_a_table_can_leave_the_end_out(tokenizer, mapped, tmp_path):
     assert loaded.source.sha256 == endless.sha256
     assert pickle.loads(pickle.dumps(loaded.source.subwords)).encode_batch(texts) == expected
     (tmp_path / "source.ids.json").write_text(endless.id_map.to_json().replace("false", "0"))
-    with pytest.raises(TokenizerError, match="true or false for 'add_eos'"):
+    with pytest.raises(TokenizerError, match="add_eos that is neither true nor false"):
         load_tokenizers(tmp_path)
 
 

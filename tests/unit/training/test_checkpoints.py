@@ -59,7 +59,7 @@ def test_an_edited_step_is_found(tmp_path):
     path = save(tmp_path, 7)
     info = json.loads((path / checkpoints.INFO).read_text())
     (path / checkpoints.INFO).write_text(json.dumps({**info, "step": 8}))
-    with pytest.raises(CheckpointError, match="has changed"):
+    with pytest.raises(CheckpointError, match="expected the SHA-256"):
         verify_checkpoint(path)
 
 
@@ -68,7 +68,7 @@ def test_a_damaged_newest_one_gives_way_to_the_one_before_with_a_warning(tmp_pat
     assert checkpoints.latest_intact(tmp_path) == newer
     flip_a_bit(newer / checkpoints.MODEL)
     assert checkpoints.latest_intact(tmp_path) == older
-    assert "step-100000000/model.safetensors is damaged" in caplog.text
+    assert "step-100000000/model.safetensors: expected " in caplog.text
 
 
 @pytest.mark.parametrize("file", [checkpoints.MODEL, checkpoints.INFO])
@@ -83,13 +83,13 @@ def test_one_that_the_disk_does_not_give_gives_way_too(tmp_path, monkeypatch, ca
 
     monkeypatch.setattr(io, "open", failing)
     assert checkpoints.latest_intact(tmp_path, resumable=True) == older
-    assert f"step-00000008/{file} cannot be read: [Errno 5]" in caplog.text
+    assert f"step-00000008/{file}: expected a file that can be read. Received: [Errno 5]" in caplog.text
 
 
 def test_all_damaged_is_an_error_and_none_is_none(tmp_path):
     assert checkpoints.latest_intact(tmp_path) is None
     flip_a_bit(save(tmp_path, 7) / checkpoints.MODEL)
-    with pytest.raises(CheckpointError, match=r"All checkpoints in .* are damaged or cannot be read"):
+    with pytest.raises(CheckpointError, match=r"Expected an intact checkpoint in .*\. Received: \d, all damaged"):
         checkpoints.latest_intact(tmp_path)
 
 

@@ -36,5 +36,5 @@ def test_names_and_arrays_do_not_depend_on_the_layout():
 
 def test_weights_that_do_not_fit_are_named():
     tensors = model_tensors(Transformer(ModelConfig(**SIZES)))
-    with pytest.raises(CheckpointError, match=r"other is of another model: encoder/layer_0/feed_forward/inner/kernel"):
+    with pytest.raises(CheckpointError, match=r"other: expected encoder/layer_0/feed_forward/inner/kernel"):
         assign_model(for_inference(feed_forward_dim=19), tensors, "other")

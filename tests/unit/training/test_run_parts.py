@@ -215,7 +215,7 @@ def test_the_average_rejects_a_checkpoint_of_another_run(tmp_path):
 def test_the_average_rejects_a_damaged_one(tmp_path):
     path = save(tmp_path, 1, {"w": np.ones((2, 3), "float32")})
     (path / checkpoints.MODEL).write_bytes(b"")
-    with pytest.raises(CheckpointError, match="is damaged"):
+    with pytest.raises(CheckpointError, match="it is damaged"):
         averaging.average_checkpoints([path], tmp_path / "average")
 
 
