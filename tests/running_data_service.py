@@ -10,7 +10,7 @@ import time
 _DISPATCHER = """
 import sys, tensorflow as tf
 service = tf.data.experimental.service
-config = service.DispatcherConfig(port=int(sys.argv[1]), worker_addresses=sys.argv[2:], worker_timeout_ms=2000)
+config = service.DispatcherConfig(port=int(sys.argv[1]), worker_addresses=sys.argv[2:], worker_timeout_ms=120_000)
 service.DispatchServer(config).join()
 """
 _WORKER = """
