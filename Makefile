@@ -11,10 +11,12 @@ install: $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(VENV)/bin/tf-transformer demo
 
-# In two runs, so that no test process collects the graphs of the whole suite: they stay below 2 GB.
+# In several runs, so that no test process collects the graphs of the whole suite: they stay below 2 GB.
 test: $(VENV)/.installed-test
-	$(PYTEST) $(or $(ARGS),tests/unit tests/parity)
-	$(if $(ARGS),,$(PYTEST) tests/integration tests/system)
+	$(PYTEST) $(or $(ARGS),tests/unit)
+	$(if $(ARGS),,$(PYTEST) tests/parity)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_[a-f]*.py)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_[g-z]*.py tests/system)
 
 # Under 90 s on two cores: the unit tests, without the files that train, export or compile much.
 test-quick: $(VENV)/.installed-test
