@@ -6,6 +6,7 @@ On a GPU the memory of the teacher is free again when its process has ended.
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import traceback
@@ -45,7 +46,9 @@ def run_in_child(
     """
     context = multiprocessing.get_context("spawn")  # not forked: TensorFlow's threads may be running here
     receiving, sending = context.Pipe(duplex=False)
-    process = context.Process(target=_main, args=(sending, function, arguments), daemon=True)
+    # Pickled here and not with the process, so that it silences TensorFlow before `function` imports it.
+    work = pickle.dumps((function, arguments))
+    process = context.Process(target=_main, args=(sending, work), daemon=True)
     process.start()
     sending.close()
     try:
@@ -77,12 +80,13 @@ def _follow(receiving: Connection, stop: StopFlag, progress: Callable[[int], Non
         progress(value)
 
 
-def _main(sending: Connection, function: Callable[..., Any], arguments: tuple) -> None:
+def _main(sending: Connection, work: bytes) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     suppress_startup_messages()
     try:
+        function, arguments = pickle.loads(work)
         result = function(*arguments, lambda count: sending.send((_PROGRESS, count)))
     except (ValueError, OSError) as error:
         sending.send((_ERROR, error))

@@ -80,6 +80,11 @@ class Distillation:
         self._command = command
         if self._workdir.resolve() == pathlib.Path(teacher.workdir).resolve():
             raise ValueError(f"Expected a work directory for the student. Received: the teacher's, {workdir}.")
+        if self._prepared.splits == ("train",):
+            raise ValueError(
+                f"Expected data with a validation or a test split, to compare the models on. Received: {data}, which "
+                "has none. Prepare it with --validation-source and --validation-target."
+            )
         _check_tokenizers(Workdir(teacher.workdir), self._prepared)
         self._translations = TeacherTranslations(
             self._workdir / TRANSLATIONS, self._prepared, self._teacher.origin(), part_pairs
@@ -90,8 +95,8 @@ class Distillation:
         """Do what is missing.
 
         Returns:
-            The comparison, None if it was interrupted before; the training of this call, None if it was interrupted
-            before; the signal that interrupted it, or None.
+            The comparison and the training of this call, each None if an interruption came before; and the signal
+            that interrupted it, or None.
         """
         # The student's training leaves memory for the process that compares it with its teacher.
         os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

@@ -132,7 +132,8 @@ def _translate_each(model: "LoadedModel", sources: list[str], report: Callable[[
     from tf_transformer.decoding import in_batches, parallel_batches
 
     unique = list(dict.fromkeys(sources))
-    report(len(sources) - len(unique))
+    if repeated := len(sources) - len(unique):
+        report(repeated)
     texts = [source.encode() for source in unique]
     found = in_batches(model.translate_sentences, texts, threads=parallel_batches(), done=report)
     return {source: None if each.truncated else each.texts[0] for source, each in zip(unique, found, strict=True)}

@@ -62,9 +62,9 @@ STUDENT = ("model.decoder_autoregression=ssru", "decoding.beam_size=1", "decodin
 def test_a_student_is_compared_with_its_teacher(prepared, teacher, calls, tmp_path, monkeypatch):
     student = tmp_path / "student"
     distillation = Distillation(teacher, prepared.path, student, toy_config(*STUDENT), "the command", part_pairs=150)
-    comparison, training, stopped = distillation.run()
+    comparison, training, stop_signal = distillation.run()
     assert calls == ["translate_sources", "train", "compare"]
-    assert (training.step, stopped) == (3, None)
+    assert (training.step, stop_signal) == (3, None)
     assert comparison.teacher.layers == (2, 3) and comparison.student.layers == (1, 1)
     assert (comparison.teacher.beam_size, comparison.student.beam_size) == (2, 1)
     assert comparison.student.checkpoint == "average"
