@@ -23,6 +23,7 @@ VERBS = {
     "prepare": "convert a corpus to a prepared directory",
     "train": "train a model, or resume a run",
     "average": "average the last checkpoints",
+    "distill": "train a small, fast student on a teacher's translations",
     "evaluate": "score a model: sacreBLEU with its signature, chrF, perplexity",
     "translate": "translate lines of text",
     "score": "log-probability of given pairs",

@@ -72,6 +72,13 @@ TINY = _variant(
               "validation_steps": 500},
 )  # fmt: skip
 
+# The architecture of Marian's and Firefox' students ("tiny11"): for distillation, with greedy search.
+TINY_SSRU = _variant(
+    "tiny-ssru", vocab_size=32000, num_layers=6, num_decoder_layers=2, model_dim=256, feed_forward_dim=1536, key_dim=32,
+    value_dim=32, decoder_autoregression="ssru",
+    training={"batch_tokens": 16_384, "max_length": 128}, decoding={"beam_size": 1},
+)  # fmt: skip
+
 MULTI30K = _variant(
     "multi30k", vocab_size=8000, num_layers=3, model_dim=256, feed_forward_dim=512, num_heads=4, norm="pre",
     dropout=0.3,
@@ -88,6 +95,7 @@ PRESETS: dict[str, Config] = {
         _variant("base-en-fr", vocab_size=32000),
         T2T,
         _variant("deep-shallow", num_layers=12, num_decoder_layers=1),
+        TINY_SSRU,
         SMALL,
         TINY,
         MULTI30K,
@@ -112,7 +120,8 @@ def count_parameters(model: ModelConfig) -> int:
     feed_forward = 2 * dim * inner + inner + dim
     norm = 2 * dim
     encoder = model.num_layers * (attention + feed_forward + 2 * norm)
-    decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    autoregression = dim * (2 * dim + 1) if model.decoder_autoregression == "ssru" else attention
+    decoder = model.decoder_layers * (autoregression + attention + feed_forward + 3 * norm)
     if model.norm == "pre":
         encoder, decoder = encoder + norm, decoder + norm
     source, target = model.vocab_size * dim, model.decoder_vocab_size * dim

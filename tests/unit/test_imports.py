@@ -35,6 +35,7 @@ ALLOWED = {
         "training",
         "workdir",
     ),
+    "distillation": ("config", "data", "decoding", "evaluation", "text", "training", "workdir"),
     "export": ("config", "data", "decoding", "layers", "model", "text", "workdir"),
     "pipelines": (
         "config",
@@ -47,6 +48,7 @@ ALLOWED = {
         "training",
         "importing",
         "analysis",
+        "distillation",
         "export",
     ),
 }

@@ -30,6 +30,7 @@ def test_parameters_are_the_papers_up_to_the_vocabulary(name):
         {"positions": "learned", "max_positions": 29},
         {"tied_embeddings": "none", "target_vocab_size": 31, "output_bias": True, "num_decoder_layers": 3},
         {"tied_embeddings": "target", "key_dim": 5},
+        {"decoder_autoregression": "ssru"},
     ],
 )
 def test_the_formula_counts_what_is_built(changes):

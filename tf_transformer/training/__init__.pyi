@@ -6,6 +6,8 @@ from ._opening import with_vocabulary as with_vocabulary
 from ._optimizer import Adam as Adam
 from ._process import LOST_WORKER as LOST_WORKER
 from ._process import LostWorkerError as LostWorkerError
+from ._process import RunLock as RunLock
+from ._process import StopRequest as StopRequest
 from ._projected_loss import projected_loss as projected_loss
 from ._reporting import read_log as read_log
 from ._run import TrainingResult as TrainingResult
@@ -29,6 +31,8 @@ __all__ = [
     "LabelSmoothedCrossEntropy",
     "LostWorkerError",
     "NoamSchedule",
+    "RunLock",
+    "StopRequest",
     "TrainStep",
     "TrainingResult",
     "WarmupSchedule",
