@@ -2,13 +2,15 @@
 
 import dataclasses
 import logging
+import os
 import pathlib
 import time
 
 import tensorflow as tf
 
 from tf_transformer.config import ConfigError, DecodingConfig
-from tf_transformer.decoding import Translator
+from tf_transformer.decoding import Shortlist, Translator
+from tf_transformer.export._restriction import Restriction, measure_restriction
 from tf_transformer.export._serving_assets import write_serving_assets
 from tf_transformer.export._signatures import trace_signatures
 from tf_transformer.export._stored_weights import Rounding, compare_rounded, rounded, stored
@@ -33,14 +35,23 @@ class Candidate:
         checkpoint: its directory.
         weights: "float32", "float16" or "bfloat16".
         decoding: fields of `DecodingConfig` to change; see `export_saved_model`.
+        shortlist: file of a shortlist, or None.
 
     Attributes:
         signatures: concrete functions by name.
         sentences, sentences_from: sentences of the parity check, and their origin.
         rounding: effect of rounded weights on the answers; None for float32.
+        restriction: effect of the shortlist on the translations; None without one.
     """
 
-    def __init__(self, workdir: Workdir, checkpoint: pathlib.Path, weights: str, decoding: dict):
+    def __init__(
+        self,
+        workdir: Workdir,
+        checkpoint: pathlib.Path,
+        weights: str,
+        decoding: dict,
+        shortlist: str | os.PathLike | None = None,
+    ):
         self.workdir, self.checkpoint, self.weights = workdir, checkpoint, weights
         self.decoding = search_of(workdir, decoding)
         full = load_model_tensors(checkpoint)
@@ -50,9 +61,8 @@ class Candidate:
             self.model = Transformer(workdir.config.model, dtype="float32")
         assign_model(self.model, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
-        translator = Translator(
-            self.model, workdir.tokenizers, self.decoding, workdir.dataset_info.get("source_language")
-        )
+        translator = self._translator(None if shortlist is None else Shortlist.load(shortlist))
+        self._shortlist = translator.shortlist
         self.signatures = trace_signatures(translator, self.decoding.nbest, self.decoding.segmentation)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
         self.rounding: Rounding | None = None
@@ -61,6 +71,18 @@ class Candidate:
             self.rounding = compare_rounded(
                 self.signatures, self.sentences, lambda: assign_model(self.model, kept, str(checkpoint))
             )
+        self.restriction = None if shortlist is None else self._restriction(shortlist)
+
+    def _translator(self, shortlist: Shortlist | None) -> Translator:
+        language = self.workdir.dataset_info.get("source_language")
+        return Translator(self.model, self.workdir.tokenizers, self.decoding, language, shortlist)
+
+    def _restriction(self, path: str | os.PathLike) -> Restriction:
+        logger.info("Comparing translations with and without the shortlist …")
+        tokenizer = self.workdir.tokenizers.source
+        return measure_restriction(
+            self.signatures, self._translator(None), self.sentences, Shortlist.load(path), path, tokenizer
+        )
 
     def trial(self) -> tuple[list[Request], list[Answer], float]:
         """The requests of the parity check, the expected answers, and the seconds that these took."""
@@ -80,6 +102,7 @@ class Candidate:
         root = tf.Module()
         variables = named_variables(self.model)
         root.weights = stored({path: variable.value for path, variable in variables.items()}, self.weights)
+        root.shortlist = self._shortlist
         root.tokenizers = [self.workdir.tokenizers.source, self.workdir.tokenizers.target]
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         tf.saved_model.save(root, str(directory), self.signatures, options)

@@ -71,6 +71,7 @@ def _facts(card: dict) -> str:
         "model": f"Transformer, preset `{card['preset']}`, {card['parameters']:,} parameters",
         "checkpoint": f"{checkpoint['name']}, step {checkpoint['step']:,}{_origin(card['imported'])}",
         "weights": card["weights"] + _rounding(card),
+        **_shortlist(card),
         "search": f"{_search(search)}, output at most {search['max_extra_length']} tokens longer than the "
         f"source, source at most {search['max_source_length']} tokens",
         "data": f"{data['corpus'] or 'not known'}{f' (pairs: {pairs})' if pairs else ''}",
@@ -98,6 +99,18 @@ def _rounding(card: dict) -> str:
         f" in the files, widened to float32 when loaded; {effect['changed']} of {effect['sentences']} translations are "
         f"not those of the full weights, log-probabilities per token differ by {effect['per_token']:.1e} on average"
     )
+
+
+def _shortlist(card: dict) -> dict[str, str]:
+    effect = card["shortlist"]
+    if effect is None:
+        return {}
+    table = effect["shortlist"]
+    return {
+        "shortlist": f"{table['per_source_id']} target tokens per source token and {table['frequent']} frequent ones, "
+        f"{effect['candidates']:,} candidates per sentence; {effect['changed']} of {effect['sentences']} translations "
+        "are not those of the whole vocabulary; scores of `nbest` are relative to the candidates"
+    }
 
 
 def _use(card: dict) -> str:
@@ -162,6 +175,7 @@ def model_card(candidate: Candidate, report: Report, trial: Trial, files: dict[s
         "model": workdir.config.model.to_dict(),
         "parameters": candidate.model.count_params(),
         "weights": candidate.weights,
+        "shortlist": dataclasses.asdict(candidate.restriction) if candidate.restriction else None,
         "rounding": dataclasses.asdict(candidate.rounding) if candidate.rounding else None,
         "checkpoint": _checkpoint(candidate.checkpoint),
         "data": _data(data),

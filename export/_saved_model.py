@@ -38,6 +38,7 @@ def export_saved_model(
     output: str | os.PathLike,
     checkpoint: str | os.PathLike = "auto",
     weights: str = "float32",
+    shortlist: str | os.PathLike | None = None,
     **decoding: Any,
 ) -> Export:
     """Publish a checkpoint as the next version in `output`.
@@ -49,6 +50,7 @@ def export_saved_model(
         output: MODEL_BASE, created if missing.
         checkpoint: as in `Workdir.checkpoint`.
         weights: "float32", or "float16" or "bfloat16" for files of half the size.
+        shortlist: file of a shortlist that restricts translations to the candidates of their sources.
         **decoding: fields of `DecodingConfig` to change. `nbest` is the K of the signature `nbest`; None:
             all beams.
     """
@@ -58,7 +60,7 @@ def export_saved_model(
         raise ValueError(
             f"Expected a directory of versions. Received: {base}, a SavedModel. Give the directory above it."
         )
-    candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding)
+    candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding, shortlist)
     with _publishing.workspace(base) as place:
         return _publish(candidate, place, base)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tf_transformer.config import DecodingConfig
-    from tf_transformer.decoding import ExportedModel, LoadedModel
+    from tf_transformer.decoding import ExportedModel, LoadedModel, Shortlist
 
 # Flags that are fields of DecodingConfig: an export has its search inside, so they cannot be given with one.
 _DECODING = {
@@ -42,6 +42,24 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="any other field of the search, such as decoding.no_repeat_ngram=3; repeatable",
     )
+
+
+def add_shortlist_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --shortlist."""
+    parser.add_argument(
+        "--shortlist",
+        metavar="FILE",
+        help="restrict each translation to the candidates of its source, by a table that `shortlist` wrote",
+    )
+
+
+def load_shortlist(args: argparse.Namespace) -> "Shortlist | None":
+    """The table of --shortlist; None where it is not given."""
+    if getattr(args, "shortlist", None) is None:
+        return None
+    from tf_transformer.decoding import Shortlist
+
+    return Shortlist.load(args.shortlist)
 
 
 def add_segmentation_argument(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +106,7 @@ def load_text_model(args: argparse.Namespace) -> "LoadedModel | ExportedModel":
     use_one_thread_per_op()
     if args.saved_model is None:
         return _load_workdir(args)
-    settings = decoding_settings(args)
+    settings = decoding_settings(args) + ["--shortlist"] * (getattr(args, "shortlist", None) is not None)
     if settings or args.checkpoint is not None:
         given = settings[0] if settings else f"--checkpoint {args.checkpoint}"
         raise ValueError(
@@ -117,7 +135,9 @@ def _load_workdir(args: argparse.Namespace) -> "LoadedModel":
     from tf_transformer.decoding import LoadedModel, Translator
     from tf_transformer.workdir import Workdir
 
-    translator = Translator.from_workdir(args.workdir, args.checkpoint or "auto", **config.to_dict())
+    translator = Translator.from_workdir(
+        args.workdir, args.checkpoint or "auto", load_shortlist(args), **config.to_dict()
+    )
     return LoadedModel(translator, str(args.workdir), Workdir(args.workdir).dataset_info.get("target_language"))
 
 

@@ -26,6 +26,7 @@ VERBS = {
     "distill": "train a small, fast student on a teacher's translations",
     "evaluate": "score a model: sacreBLEU with its signature, chrF, perplexity",
     "translate": "translate lines of text",
+    "shortlist": "build a table of candidate translations, for faster decoding",
     "score": "log-probability of given pairs",
     "export": "write a SavedModel with text in and text out, for TensorFlow Serving",
     "inspect": "describe a SavedModel, and which servers load it",

@@ -13,6 +13,7 @@ from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
     add_segmentation_argument,
+    add_shortlist_argument,
     decoding_settings,
 )
 
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         names = [f"--{name.replace('_', '-')}", *(["--n-best"] if name == "nbest" else [])]
         parser.add_argument(*names, type=int, metavar="N", help=summary)
     add_segmentation_argument(parser)
+    add_shortlist_argument(parser)
     parser.add_argument(
         "--weights",
         default="float32",
@@ -66,7 +68,7 @@ def _export_saved_model(args: argparse.Namespace, settings: list[str]):
     decoding = workdir.config.override(settings).decoding
     names = [setting.partition("=")[0].strip().removeprefix("decoding.") for setting in settings]
     search = {name: getattr(decoding, name) for name in names}
-    return export_saved_model(workdir, args.output, args.checkpoint, args.weights, **search).path
+    return export_saved_model(workdir, args.output, args.checkpoint, args.weights, args.shortlist, **search).path
 
 
 def _export_ctranslate2(args: argparse.Namespace, settings: list[str]):
@@ -76,6 +78,10 @@ def _export_ctranslate2(args: argparse.Namespace, settings: list[str]):
         raise ValueError(
             f"Expected no options of the search with --format ctranslate2. Received: {settings[0]}. Leave it out: "
             "CTranslate2 takes them when it translates."
+        )
+    if args.shortlist is not None:
+        raise ValueError(
+            "Expected no --shortlist with --format ctranslate2. Leave it out: CTranslate2 has its own maps."
         )
     return export_ctranslate2(args.workdir, args.output, args.checkpoint, args.weights)
 

@@ -21,6 +21,7 @@ from tf_transformer.pipelines._model_arguments import (
     add_model_arguments,
     add_sampling_arguments,
     add_segmentation_argument,
+    add_shortlist_argument,
     load_text_model,
 )
 from tf_transformer.pipelines._text_io import open_input, open_output, quiet_broken_pipe
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: 4096; 1 where the input is a terminal)",
     )
     add_segmentation_argument(parser)
+    add_shortlist_argument(parser)
     add_decoding_arguments(parser)
     add_sampling_arguments(parser)
 

@@ -6,6 +6,8 @@ from ._datasets import training_dataset as training_dataset
 from ._datasets import validation_dataset as validation_dataset
 from ._gathering import Replicas as Replicas
 from ._input_pipeline import Position as Position
+from ._lexical_table import LexicalTable as LexicalTable
+from ._lexical_table import lexical_table as lexical_table
 from ._prepared import PreparedDataset as PreparedDataset
 from ._prepared import PreparedError as PreparedError
 from ._records import RecordError as RecordError
@@ -37,6 +39,7 @@ __all__ = [
     "CorpusError",
     "DataServiceError",
     "Empty",
+    "LexicalTable",
     "Pair",
     "Position",
     "PrepareOptions",
@@ -50,6 +53,7 @@ __all__ = [
     "call_within",
     "failed_assertion",
     "keras_inputs",
+    "lexical_table",
     "open_corpus",
     "padding_dataset",
     "prepare",

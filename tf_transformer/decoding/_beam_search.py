@@ -106,7 +106,7 @@ def _advance(
     result = step_fn(Step(values["tokens"][:, :active], index, histories["ancestors"][:, :active]), state)
     if options.coverage_penalty:
         values["coverage"] += tf.pad(result.attention, [[0, 0], [0, beams - active], [0, 0]])
-    log_probs, ids = best_continuations(result.logits, 2 * beams, index, values, histories["ids"][:, :active], options)
+    log_probs, ids = best_continuations(result, 2 * beams, index, values, histories["ids"][:, :active], options)
     log_probs = tf.maximum(values["log_probs"][:, :active, None] + log_probs, NEG_INF)
     log_probs, parents, tokens = _best(log_probs, ids, options)
     _finish(values, histories, log_probs, parents, tokens, here, index, options)

@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tf_transformer.decoding._options import NEG_INF, SearchOptions
+from tf_transformer.decoding._options import NEG_INF, SearchOptions, StepResult, Vocabulary
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 32, 160
 """Logits per block. If a number in this range divides the vocabulary size, no copy of the logits is made."""
 SMALL = 16
 """With fewer blocks than this many times the candidates, one plain top_k is as fast."""
+COLUMN_BLOCK, MIN_COLUMNS = 64, 1024
+"""Logits per block, and logits at least, where their number is not static but a multiple of the first."""
 
 
 def top_candidates(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -29,7 +31,19 @@ def top_candidates(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]
     size = _block_size(vocab_size, count)
     if vocab_size < max(SMALL * max(size, count), size * count):  # the latter: fewer blocks than candidates
         return tf.math.top_k(logits, min(count, vocab_size))
-    blocks = _blocks(logits, size)
+    return _top_of_blocks(_blocks(logits, size), size, count)
+
+
+def _top_columns(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """`top_candidates` of a multiple of `COLUMN_BLOCK` columns, `MIN_COLUMNS` at least."""
+    if count * COLUMN_BLOCK > MIN_COLUMNS:
+        return tf.math.top_k(logits, count)
+    shape = tf.concat([tf.shape(logits)[:-1], [tf.shape(logits)[-1] // COLUMN_BLOCK, COLUMN_BLOCK]], axis=0)
+    return _top_of_blocks(tf.reshape(logits, shape), COLUMN_BLOCK, count)
+
+
+def _top_of_blocks(blocks: tf.Tensor, size: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The `count` largest of (…, blocks, size) and their places in all of them, in two stages."""
     _, best = tf.math.top_k(tf.reduce_max(blocks, axis=-1), count)
     best = tf.sort(best, axis=-1)
     inside = tf.gather(blocks, best, batch_dims=best.shape.rank - 1)
@@ -104,11 +118,13 @@ def force_prefix(
     return tf.where(rows, only, values), tf.where(rows, token[:, None, None], ids)
 
 
-def forbid_repeats(logits: tf.Tensor, history: tf.Tensor, index: tf.Tensor, size: int) -> tf.Tensor:
+def forbid_repeats(
+    logits: tf.Tensor, history: tf.Tensor, index: tf.Tensor, size: int, vocabulary: Vocabulary | None = None
+) -> tf.Tensor:
     """Logits without the ids that would end an n-gram a second time.
 
     Args:
-        logits: (B, K, V).
+        logits: (B, K, V), or (B, K, U) of a `vocabulary`.
         history: (B, K, C) int32, of which the first `index` ids count.
         size: n, at least 1.
     """
@@ -121,13 +137,16 @@ def forbid_repeats(logits: tf.Tensor, history: tf.Tensor, index: tf.Tensor, size
     for offset in range(size - 1):
         repeated &= padded[:, :, offset : offset + capacity] == last[:, :, offset, None]
     banned = padded[:, :, size - 1 : size - 1 + capacity]
+    if vocabulary is not None:
+        banned = tf.gather(vocabulary.places, banned)
+        repeated, banned = repeated & (banned >= 0), tf.maximum(banned, 0)
     row, beam, _ = tf.meshgrid(tf.range(batch), tf.range(beams), tf.range(capacity), indexing="ij")
     places = tf.stack([row, beam, banned], axis=-1)
     return tf.tensor_scatter_nd_add(logits, places, tf.where(repeated, NEG_INF, 0.0))
 
 
 def best_continuations(
-    logits: tf.Tensor,
+    result: StepResult,
     count: int,
     index: tf.Tensor,
     values: dict[str, tf.Tensor],
@@ -137,23 +156,29 @@ def best_continuations(
     """At least `count` continuations of each beam, the best first except for those that are forbidden.
 
     Args:
-        logits: (B, K, V).
+        result: of the step function.
         index: scalar int32, how many ids `history` (B, K, C) holds.
         values: the rows' values; "prefix" (B, P) and "prefix_lengths" (B,) are looked for in it.
 
     Returns:
         log-probabilities (B, K, M), NEG_INF where forbidden, and ids (B, K, M).
     """
+    logits, vocabulary = result.logits, result.vocabulary
     allowed = logits
     if options.no_repeat_ngram:
-        allowed = forbid_repeats(logits, history, index, options.no_repeat_ngram)
-    best, ids = top_candidates(allowed, count + spare_candidates(options))
+        allowed = forbid_repeats(logits, history, index, options.no_repeat_ngram, vocabulary)
+    top = top_candidates if vocabulary is None else _top_columns
+    best, ids = top(allowed, count + spare_candidates(options))
     likeliest = tf.argmax(logits, -1, tf.int32) if options.no_repeat_ngram else ids[..., 0]
     normalizer = log_normalizer(logits, likeliest)
+    if vocabulary is not None:
+        ids = tf.gather(vocabulary.ids, ids)
     log_probs = forbid(best - normalizer[..., None], ids, index, options)
     if "prefix" in values:
 
         def log_probs_of(token: tf.Tensor) -> tf.Tensor:
+            if vocabulary is not None:  # those of a prefix are candidates
+                token = tf.maximum(tf.gather(vocabulary.places, token), 0)
             token = tf.broadcast_to(token[:, None], tf.shape(normalizer))
             return tf.gather(logits, token, batch_dims=2) - normalizer
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding._options import Step, StepResult
+from tf_transformer.decoding._options import NEG_INF, Step, StepResult
+from tf_transformer.decoding._shortlist import Candidates
 from tf_transformer.layers import SSRU, Decoder, DecoderLayer, MultiHeadAttention, Projection
 from tf_transformer.model import Transformer
 
@@ -43,6 +44,7 @@ class DecoderStep:
         logits: the decoder's output (N, D) -> logits (N, V), V static.
         beam_size: K, that of the search.
         with_attention: whether to return the attention to the source, for a coverage penalty.
+        candidates: of the batch; `logits` then gives those of its U ids, (N, D) -> (N, U).
 
     Example:
         step = DecoderStep.from_model(transformer, beam_size=4)
@@ -57,17 +59,22 @@ class DecoderStep:
         logits: Callable[[Any], Any],
         beam_size: int,
         with_attention: bool = False,
+        candidates: Candidates | None = None,
     ):
         self.decoder = decoder
         self.embed = embed
         self.logits = logits
         self.beam_size = beam_size
         self.with_attention = with_attention
+        self.candidates = candidates
 
     @classmethod
-    def from_model(cls, model: Transformer, beam_size: int, with_attention: bool = False) -> "DecoderStep":
+    def from_model(
+        cls, model: Transformer, beam_size: int, with_attention: bool = False, candidates: Candidates | None = None
+    ) -> "DecoderStep":
         """The step function of a `Transformer`."""
-        return cls(model.decoder, model.embed_target, model.logits, beam_size, with_attention)
+        logits = model.logits if candidates is None else _logits_of(model, candidates.vocabulary.ids)
+        return cls(model.decoder, model.embed_target, logits, beam_size, with_attention, candidates)
 
     def start(
         self, memory: tf.Tensor | None = None, source_mask: tf.Tensor | None = None, batch_size: Any = None
@@ -87,7 +94,8 @@ class DecoderStep:
         if memory is not None:
             memory, batch_size = tf.cast(memory, tf.float32), tf.shape(memory)[0]
         layers = [self._start_layer(layer, memory, batch_size) for layer in self.decoder.layers]
-        return {"layers": layers} if memory is None else {"layers": layers, "source_mask": source_mask}
+        state = {"layers": layers} if memory is None else {"layers": layers, "source_mask": source_mask}
+        return state if self.candidates is None else state | {"allowed": self.candidates.allowed}
 
     def _start_layer(self, layer: DecoderLayer, memory: tf.Tensor | None, batch_size: Any) -> State:
         if layer.autoregression == "ssru":
@@ -134,8 +142,13 @@ class DecoderStep:
         if self.with_attention:
             attention = tf.where(state["source_mask"][:, None], tf.reduce_mean(weights, axis=1), 1.0)
         logits = self.logits(x)
-        logits = tf.reshape(logits, [-1, tf.shape(step.tokens)[1], logits.shape[-1]])
-        return StepResult(logits, state | {"layers": layers}, attention)
+        state = state | {"layers": layers}
+        if self.candidates is None:
+            logits = tf.reshape(logits, [-1, tf.shape(step.tokens)[1], logits.shape[-1]])
+            return StepResult(logits, state, attention)
+        logits = tf.reshape(logits, [-1, tf.shape(step.tokens)[1], tf.shape(logits)[-1]])
+        logits = tf.where(state["allowed"][:, None], logits, NEG_INF)
+        return StepResult(logits, state, attention, self.candidates.vocabulary)
 
     def _ancestry_bias(self, step: Step) -> tf.Tensor:
         """The bias that masks everything but a beam's own past: (B, 1, active, C * K), 0 or MASKED."""
@@ -212,6 +225,18 @@ def _attend(
     attended = _swap(tf.matmul(weights, values))
     joined = tf.reshape(attended, [-1, heads * attention.value_dim])
     return attention.output_projection.apply(joined), weights
+
+
+def _logits_of(model: Transformer, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
+    """The projection to the logits of some ids (U,): (N, D) -> (N, U). Their weights are gathered once per batch."""
+    table = tf.gather(_float(model.output_embedding.table), ids)
+    bias = None if model.output_bias is None else tf.gather(_float(model.output_bias), ids)
+
+    def logits(hidden: tf.Tensor) -> tf.Tensor:
+        found = tf.matmul(hidden, table, transpose_b=True)
+        return found if bias is None else found + bias
+
+    return logits
 
 
 def _write_in_place(cache: tf.Tensor, new: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:

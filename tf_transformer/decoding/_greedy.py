@@ -14,6 +14,7 @@ from tf_transformer.decoding._options import (
     SearchOptions,
     Step,
     StepFunction,
+    StepResult,
     coverage_penalty,
     length_penalty,
 )
@@ -29,7 +30,7 @@ def follow_paths(
 ) -> Hypotheses:
     """The paths that `choose` takes from `first_paths`, each until EOS or its longest length.
 
-    choose: (logits (B, K, V), index, values, history (B, K, C)) -> log-probability and id of the next step,
+    choose: (StepResult, index, values, history (B, K, C)) -> log-probability and id of the next step,
         (B, K) each; a log-probability of NEG_INF discards the path.
     """
 
@@ -77,7 +78,7 @@ def _advance(
     shape = tf.shape(ids)
     own = tf.broadcast_to(tf.range(shape[1])[None, :, None], shape)
     result = step_fn(Step(values["tokens"], index, own), state)
-    log_probs, tokens = choose(result.logits, index, values, ids)
+    log_probs, tokens = choose(result, index, values, ids)
     possible = log_probs > NEG_INF / 2
     open_before = ~values["ended"] & (values["lengths"] == index)
     grows = open_before & possible
@@ -108,9 +109,9 @@ def greedy_search(
     rows = first_paths(start_ids, max_lengths, 1, options, prefix, prefix_lengths, source_length)
 
     def choose(
-        logits: tf.Tensor, index: tf.Tensor, values: dict[str, tf.Tensor], history: tf.Tensor
+        result: StepResult, index: tf.Tensor, values: dict[str, tf.Tensor], history: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        log_probs, ids = best_continuations(logits, 1, index, values, history, options)
+        log_probs, ids = best_continuations(result, 1, index, values, history, options)
         best = tf.argmax(log_probs, axis=-1, output_type=tf.int32)
         return (tf.gather(log_probs, best, batch_dims=2), tf.gather(ids, best, batch_dims=2))
 

@@ -43,18 +43,31 @@ class Step(NamedTuple):
     ancestors: tf.Tensor
 
 
+class Vocabulary(NamedTuple):
+    """The ids that have logits, where these are not all ids.
+
+    ids: (U,) int32, the id of each column, ascending; columns of padding have the id 0 and logits of NEG_INF.
+    places: (V,) int32, the column of each id, -1 where it has none.
+    """
+
+    ids: tf.Tensor
+    places: tf.Tensor
+
+
 class StepResult(NamedTuple):
     """Result of a step function.
 
-    logits: (B, K, V) float32 of the next id, with a static V.
+    logits: (B, K, V) float32 of the next id, with a static V; (B, K, U) with a `vocabulary`.
     state: the new state, of the structure, types and ranks of the old one.
     attention: (B, K, S) float32, only for the coverage penalty: how much of each source position this step looked
         at. Positions that need no covering, such as padding, hold 1.
+    vocabulary: the ids that have logits; None: all, from 0 to V - 1.
     """
 
     logits: tf.Tensor
     state: Any
     attention: tf.Tensor | None = None
+    vocabulary: Vocabulary | None = None
 
 
 StepFunction = Callable[[Step, Any], StepResult]

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tf_transformer.decoding._candidates import forbid, forbid_repeats
 from tf_transformer.decoding._greedy import first_paths, follow_paths
-from tf_transformer.decoding._options import NEG_INF, GrowFunction, Hypotheses, SearchOptions, StepFunction
+from tf_transformer.decoding._options import NEG_INF, GrowFunction, Hypotheses, SearchOptions, StepFunction, StepResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +60,9 @@ def sample(
     rows.values["uniform"] = _uniform(seeds, paths, limit)
 
     def choose(
-        logits: tf.Tensor, index: tf.Tensor, values: dict[str, tf.Tensor], history: tf.Tensor
+        result: StepResult, index: tf.Tensor, values: dict[str, tf.Tensor], history: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
+        logits = result.logits
         log_probs = tf.nn.log_softmax(logits)
         allowed = _allowed(logits, index, history, options)
         tokens = _draw(allowed / sampling.temperature, values["uniform"][:, :, index], sampling)

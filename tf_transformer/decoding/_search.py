@@ -11,6 +11,7 @@ from tf_transformer.decoding._beam_search import beam_search
 from tf_transformer.decoding._decoder_step import DecoderStep
 from tf_transformer.decoding._options import Hypotheses, SearchOptions
 from tf_transformer.decoding._sampling import SamplingOptions, sample
+from tf_transformer.decoding._shortlist import CandidateTable
 from tf_transformer.layers import padding_mask
 from tf_transformer.model import Transformer
 from tf_transformer.text import BYTES_PER_TOKEN, TokenizerPair
@@ -96,7 +97,11 @@ def search_options(decoding: DecodingConfig, model: ModelConfig, nbest: int | No
 
 
 def search_ids(
-    model: Transformer, rows: dict[str, tf.Tensor], options: SearchOptions, sampling: SamplingOptions | None = None
+    model: Transformer,
+    rows: dict[str, tf.Tensor],
+    options: SearchOptions,
+    sampling: SamplingOptions | None = None,
+    shortlist: CandidateTable | None = None,
 ) -> Hypotheses:
     """The K best, or sampled, outputs of each row.
 
@@ -105,18 +110,24 @@ def search_ids(
             output, 0 where none is wanted. If the output is to begin with given ids: "prefix" (N, P) and
             "prefix_lengths" (N,) int32. For sampling: "seeds" (N, 2) int32.
         sampling: None is beam search.
+        shortlist: restricts each row to the candidates of its source; not with sampling.
     """
 
     def search(rows: dict[str, tf.Tensor]) -> Hypotheses:
-        return _search(model, rows, options, sampling)
+        return _search(model, rows, options, sampling, shortlist)
 
     return search_in_batches(search, rows, options.beam_size)
 
 
 def _search(
-    model: Transformer, rows: dict[str, tf.Tensor], options: SearchOptions, sampling: SamplingOptions | None
+    model: Transformer,
+    rows: dict[str, tf.Tensor],
+    options: SearchOptions,
+    sampling: SamplingOptions | None,
+    shortlist: CandidateTable | None,
 ) -> Hypotheses:
-    decoder = DecoderStep.from_model(model, options.beam_size, with_attention=options.coverage_penalty > 0)
+    candidates = None if shortlist is None else shortlist.of(rows["source"], rows["lengths"], rows.get("prefix"))
+    decoder = DecoderStep.from_model(model, options.beam_size, options.coverage_penalty > 0, candidates)
     source, lengths = rows["source"], rows["max_lengths"]
     state = decoder.start(model.encode(source), padding_mask(source, model.config.pad_id))
     start = tf.fill(tf.shape(lengths), model.config.bos_id)

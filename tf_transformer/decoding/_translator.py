@@ -32,6 +32,7 @@ from tf_transformer.decoding._search import (
     search_options,
     text_to_ids,
 )
+from tf_transformer.decoding._shortlist import Shortlist, candidate_table
 from tf_transformer.model import Transformer
 from tf_transformer.text import Segmenter, TokenizerPair
 
@@ -52,6 +53,8 @@ class Translator(tf.Module):
         tokenizers: those it was trained with.
         decoding: the search.
         source_language: code of the texts' language, for segmentation.
+        shortlist: restricts each translation to the candidates of its source; log-probabilities are then relative to
+            these candidates, except those of `score`.
 
     Example:
         translator = Translator.from_workdir("run", beam_size=5)
@@ -64,6 +67,7 @@ class Translator(tf.Module):
         tokenizers: TokenizerPair,
         decoding: DecodingConfig | None = None,
         source_language: str | None = None,
+        shortlist: Shortlist | None = None,
     ):
         super().__init__(name="translator")
         require_tensorflow()
@@ -72,12 +76,17 @@ class Translator(tf.Module):
         self.model = model
         self.source_tokenizer, self.target_tokenizer = tokenizers.source, tokenizers.target
         self._segmenter = Segmenter(source_language)
+        self.shortlist = candidate_table(shortlist, tokenizers, self.decoding.sampling)
         # Not a dictionary: TensorFlow would follow it and write the functions into every export.
         self._function = functools.cache(self._traced_function)
 
     @classmethod
     def from_workdir(
-        cls, path: str | os.PathLike, checkpoint: str | os.PathLike = "auto", **decoding: Any
+        cls,
+        path: str | os.PathLike,
+        checkpoint: str | os.PathLike = "auto",
+        shortlist: Shortlist | None = None,
+        **decoding: Any,
     ) -> "Translator":
         """The translator of a work directory. `decoding` are fields of `DecodingConfig` to change."""
         from tf_transformer.workdir import Workdir
@@ -85,11 +94,9 @@ class Translator(tf.Module):
         require_tensorflow()
         workdir = Workdir(path)
         config = dataclasses.replace(workdir.config.decoding, **decoding)
-        language, model = (
-            workdir.dataset_info.get("source_language"),
-            workdir.load_model(checkpoint, for_inference=True),
-        )
-        return cls(model, workdir.tokenizers, config, language)
+        language = workdir.dataset_info.get("source_language")
+        model = workdir.load_model(checkpoint, for_inference=True)
+        return cls(model, workdir.tokenizers, config, language, shortlist)
 
     def __call__(self, texts: Texts, prefixes: Texts | None = None) -> list[str]:
         """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
@@ -268,7 +275,7 @@ class Translator(tf.Module):
         rows["max_lengths"] = tf.where(source.empty, 0, longest)
         options = search_options(config, self.model.config, nbest)
         if not config.sampling:
-            return search_ids(self.model, rows, options)
+            return search_ids(self.model, rows, options, shortlist=self.shortlist)
         hashes = tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.int32)
         rows["seeds"] = tf.stack([tf.fill(tf.shape(hashes), config.seed), hashes], axis=1)
         sampling = SamplingOptions(config.temperature, config.top_k, config.top_p)

@@ -95,8 +95,8 @@ class TeacherTranslations:
             translations = _translate_each(model, sources, report)
             with atomic_write(self.path(part)) as stream:
                 for source in sources:
-                    if translations[source] is not None:
-                        stream.write(f"{as_cell(source)}\t{as_cell(translations[source])}\n".encode())
+                    if (translation := translations[source]) is not None:
+                        stream.write(f"{as_cell(source)}\t{as_cell(translation)}\n".encode())
 
     def _sources(self, parts: list[Part]) -> Iterator[tuple[Part, list[str]]]:
         """The parts with their source sentences, as text; each shard of the records is read once."""

@@ -10,10 +10,15 @@ from ._scores import corpus_scores as corpus_scores
 from ._scores import finite as finite
 from ._scores import perplexity as perplexity
 from ._scores import sacrebleu_score as sacrebleu_score
+from ._shortlist import ShortlistEffect as ShortlistEffect
+from ._shortlist import candidate_figures as candidate_figures
+from ._shortlist import shortlist_effect as shortlist_effect
 
 __all__ = [
     "Evaluation",
     "Score",
+    "ShortlistEffect",
+    "candidate_figures",
     "check_replaceable",
     "chrf_score",
     "compound_split_score",
@@ -23,5 +28,6 @@ __all__ = [
     "perplexity",
     "record_name",
     "sacrebleu_score",
+    "shortlist_effect",
     "write_record",
 ]

@@ -14,6 +14,7 @@ import numpy as np
 
 from tf_transformer.importing._binary_file import BinaryFile
 from tf_transformer.importing._settings import show
+from tf_transformer.text import Tokenizer, TokenizerPair
 
 VERSION = 1
 OPTIONS = "special:model.yml"
@@ -115,6 +116,30 @@ class MarianShortlist:
     def of(self, source_row: int) -> np.ndarray:
         """The target rows of one source row."""
         return self.targets[self.offsets[source_row] : self.offsets[source_row + 1]]
+
+    def in_ids(self, tokenizers: TokenizerPair) -> tuple[np.ndarray, np.ndarray]:
+        """The lists in the ids of an imported model: (source vocabulary, W) int32, -1 where a list ends; frequent ids.
+
+        Rows of Marian's vocabularies are the pieces of the SentencePiece models (`vocab*.spm`).
+        """
+        source, target = (_ids_of_pieces(each) for each in (tokenizers.source, tokenizers.target))
+        rows, largest = len(self.offsets) - 1, int(self.targets.max(initial=0))
+        if rows > len(source) or max(largest + 1, self.frequent) > len(target):
+            raise ValueError(
+                f"Expected a shortlist of the model's vocabularies, with at most {len(source):,} source and "
+                f"{len(target):,} target rows. Received: {rows:,} and {max(largest + 1, self.frequent):,}. Give the "
+                "`lex` file that came with the model."
+            )
+        sizes = np.diff(self.offsets)
+        lists = np.full((tokenizers.source.vocab_size, max(int(sizes.max(initial=1)), 1)), -1, np.int32)
+        row = np.repeat(np.arange(rows), sizes)
+        lists[source[row], np.arange(len(row)) - np.repeat(self.offsets[:-1], sizes)] = target[self.targets]
+        return lists, target[: self.frequent]
+
+
+def _ids_of_pieces(tokenizer: Tokenizer) -> np.ndarray:
+    """The model's id of each SentencePiece id."""
+    return np.arange(tokenizer.vocab_size) if tokenizer.id_map is None else tokenizer.id_map.to_model()
 
 
 def read_shortlist(path: pathlib.Path) -> MarianShortlist:
