@@ -1,6 +1,7 @@
 """Export candidate: a checkpoint with its translator, signatures and the answers that its export must give."""
 
 import dataclasses
+import json
 import logging
 import os
 import pathlib
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from tf_transformer.config import ConfigError, DecodingConfig
 from tf_transformer.decoding import Shortlist, Translator
+from tf_transformer.export._card_facts import card_facts
 from tf_transformer.export._restriction import Restriction, measure_restriction
 from tf_transformer.export._serving_assets import write_serving_assets
 from tf_transformer.export._signatures import trace_signatures
@@ -38,6 +40,7 @@ class Candidate:
         shortlist: file of a shortlist, or None.
 
     Attributes:
+        facts: of the model card; see `card_facts`.
         signatures: concrete functions by name.
         sentences, sentences_from: sentences of the parity check, and their origin.
         rounding: effect of rounded weights on the answers; None for float32.
@@ -63,7 +66,9 @@ class Candidate:
         logger.info("Building the graph of %s …", checkpoint)
         translator = self._translator(None if shortlist is None else Shortlist.load(shortlist))
         self._shortlist = translator.shortlist
-        self.signatures = trace_signatures(translator, self.decoding.nbest, self.decoding.segmentation)
+        self.facts = card_facts(workdir, checkpoint, self.decoding, weights, self.model.count_params())
+        card = json.dumps(self.facts, ensure_ascii=False)
+        self.signatures = trace_signatures(translator, self.decoding.nbest, self.decoding.segmentation, card)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
         self.rounding: Rounding | None = None
         if weights != "float32":

@@ -5,8 +5,10 @@
     nbest             text [N]                -> translations [N, K], scores [N, K], truncated [N], sentences [N]
     score             source [N], target [N]  -> score [N], tokens [N], sentences [N]
     attention         text [N]                -> source and target tokens, cross-attention weights, sentences [N]
+    segments          text [N]                -> segments [N, S], separators [N, S + 1]
+    model_card        text [N]                -> model_card [N], JSON text, whatever the input
 
-Without segmentation there is no `document`, and no output `sentences`.
+Without segmentation there is no `document`, no `segments`, and no output `sentences`.
 
 Options of the search are part of the graph: TensorFlow Serving's REST interface ignores default values of inputs,
 so an option could only be a signature of its own.
@@ -20,26 +22,30 @@ INPUTS = {
     "nbest": ("text",),
     "score": ("source", "target"),
     "attention": ("text",),
+    "segments": ("text",),
+    "model_card": ("text",),
 }
 
 
 def trace_signatures(
-    translator, nbest: int | None = None, segmentation: bool = True
+    translator, nbest: int | None = None, segmentation: bool = True, card: str | None = None
 ) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """The signatures by name, traced once each for any number of rows.
 
     Args:
         translator: a `Translator`, or anything with its graph methods `translate`, `document`, `nbest`, `score`,
-            `attention`.
+            `attention`, `segments`.
         nbest: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
-        segmentation: whether there is a signature `document`.
+        segmentation: whether there are the signatures `document` and `segments`.
+        card: what the signature `model_card` answers; None: there is no such signature.
     """
     methods = {
         "serving_default": translator.translate,
         "nbest": lambda text: _first(translator.nbest(text), nbest),
         "score": translator.score,
         "attention": translator.attention,
-        **({"document": translator.document} if segmentation else {}),
+        **({"document": translator.document, "segments": translator.segments} if segmentation else {}),
+        **({} if card is None else {"model_card": lambda text: _constant(text, card)}),
     }
     return {name: _trace(name, method) for name, method in methods.items()}
 
@@ -56,6 +62,11 @@ def _trace(name: str, method) -> tf.types.experimental.ConcreteFunction:
 
     specs = [tf.TensorSpec([None], tf.string, input_name) for input_name in names]
     return tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()
+
+
+def _constant(text: tf.Tensor, card: str) -> dict[str, tf.Tensor]:
+    """The card in every row: a server cannot pass on a scalar, and batches it with other requests."""
+    return {"model_card": tf.fill(tf.shape(text), card)}
 
 
 def _first(found: dict[str, tf.Tensor], nbest: int | None) -> dict[str, tf.Tensor]:

@@ -66,7 +66,7 @@ def trial_requests(
 
     All batches are translated, and their translations scored. The first and the unusual ones also go through `nbest`,
     a few rows of them through `attention`. Where there is a signature `document`, all of a text is translated, so of
-    very long rows only the beginning is, and documents made of the sentences are tried too.
+    very long rows only the beginning is, and documents made of the sentences are translated and segmented too.
 
     Args:
         functions: the signatures of the model in memory.
@@ -82,8 +82,10 @@ def trial_requests(
     others += [("nbest", {"text": batch}) for batch in [*sentences[:1], *unusual]]
     if segmented:
         documents = [documents_of(batch) for batch in sentences[:1]] + batches[len(sentences) :]
-        others += [("document", {"text": batch}) for batch in documents]
+        others += [(name, {"text": batch}) for batch in documents for name in ("document", "segments")]
     others += [("attention", {"text": batch[:5]}) for batch in [*sentences[:1], *unusual]]
+    if "model_card" in functions:
+        others.append(("model_card", {"text": sentences[0][:2]}))
     return translated + others, answers + answer(functions, others)
 
 

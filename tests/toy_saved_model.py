@@ -1,8 +1,8 @@
 """A SavedModel with the signatures of an export and arithmetic anyone can do in their head.
 
 `serving_default` turns "ab" into "<mark>AB"; `nbest` does so three times with falling scores; `score` adds the
-lengths of source and target; `attention` has sizes that depend on the batch; `strict` fails on the row "bad";
-`slow` waits for a file first; `raw` answers with bytes that are not text.
+lengths of source and target; `attention` has sizes that depend on the batch; `segments` finds one sentence; `strict`
+fails on the row "bad"; `slow` waits for a file first; `raw` answers with bytes that are not text.
 """
 
 import json
@@ -59,6 +59,10 @@ class Toy(tf.Module):
         return {"tokens": letters, "weights": tf.cast(tf.strings.length(letters), tf.float32)}
 
     @tf.function(input_signature=[TEXT])
+    def segments(self, text):
+        return {"segments": text[:, None], "separators": tf.fill([tf.size(text), 2], "")}
+
+    @tf.function(input_signature=[TEXT])
     def strict(self, text):
         with tf.control_dependencies([tf.debugging.assert_none_equal(text, "bad", message="a bad row")]):
             return {"translation": tf.identity(self.upper(text))}
@@ -88,6 +92,7 @@ class Toy(tf.Module):
             "nbest": self.nbest,
             "score": self.score,
             "attention": self.attention,
+            "segments": self.segments,
             "strict": self.strict,
             "slow": self.slow,
             "raw": self.raw,

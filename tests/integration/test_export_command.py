@@ -91,7 +91,7 @@ def test_the_options_of_the_search_are_fixed_in_it(version):
 
 def test_without_segmentation_the_signatures_are_of_sentences(workdir):
     candidate = Candidate(workdir, workdir.checkpoint(), "float32", {"segmentation": False})
-    assert set(candidate.signatures) == {"serving_default", "nbest", "score", "attention"}
+    assert set(candidate.signatures) == {"serving_default", "nbest", "score", "attention", "model_card"}
     assert not any("sentences" in each.structured_outputs for each in candidate.signatures.values())
     text = tf.constant(["the dog. The cat."])
     found = candidate.signatures["serving_default"](text=text)["translation"].numpy()

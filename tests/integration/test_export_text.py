@@ -1,5 +1,6 @@
 """Text that strangers send to an export, in a process that knows nothing of this package."""
 
+import json
 import re
 
 import pytest
@@ -35,12 +36,16 @@ def answers(tokenizer):
         "lengths": ("nbest", long),
         "nothing": ("nbest", []),
         "control": ("attention", CONTROL),
+        "segments": ("segments", [*documents_of(GOOD), *SHORT, b"", long[-1]]),
+        "segments alone": ("segments", documents_of(GOOD)[:1]),
+        "no segments": ("segments", []),
+        "card": ("model_card", GOOD[:2]),
         **{f"alone {index}": ("serving_default", [row]) for index, row in enumerate(rows)},
     }
     requests = [(signature, {"text": texts}) for signature, texts in asked.values()]
     pairs = {"source": [GOOD[0]] * len(CONTROL), "target": CONTROL}
     found, _ = answers_of_clean_process(exported_toy()[1], [*requests, ("score", pairs)], timeout=3600)
-    return dict(zip([*asked, "scored"], found)) | {"rows": rows}
+    return dict(zip([*asked, "scored"], found)) | {"rows": rows, "texts": asked["segments"][1]}
 
 
 def test_every_answer_is_text(answers):
@@ -78,6 +83,31 @@ def test_documents_keep_their_layout_and_tell_what_was_split(answers):
     assert re.fullmatch(r"[^\n]+\n\n  - [^\n]+\r\n  - [^\n]+\n", first)
     assert found["sentences"][0] >= 3 and found["sentences"][3] == 0 and found["translation"][3] == b""
     assert found["warnings"][-1] == b"split" and set(found["warnings"]) <= {b"", b"split"}
+
+
+def test_segments_and_separators_are_the_text(answers):
+    segments, separators = (answers["segments"][name] for name in ("segments", "separators"))
+    assert separators.shape[1] == segments.shape[1] + 1
+    for text, sentences, around in zip(answers["texts"], segments, separators):
+        joined = b"".join(part for pair in zip(around, [*sentences, b""]) for part in pair)
+        assert joined == text or text.decode("utf-8", "ignore").encode() != text
+    counts = (segments != b"").sum(axis=1).tolist()
+    assert counts[: len(answers["documents"]["sentences"]) - 1] == answers["documents"]["sentences"].tolist()[:-1]
+
+
+def test_segments_do_not_depend_on_neighbours(answers):
+    for name in ("segments", "separators"):
+        alone, together = answers["segments alone"][name][0], answers["segments"][name][0]
+        assert together[: len(alone)].tolist() == alone.tolist() and set(together[len(alone) :]) <= {b""}
+        assert answers["no segments"][name].shape[0] == 0
+
+
+def test_the_model_card_is_that_of_the_directory(answers):
+    first, second = answers["card"]["model_card"].tolist()
+    card = json.loads((exported_toy()[1] / "model.json").read_text())
+    facts = json.loads(first)
+    assert first == second and facts.items() <= card.items()
+    assert {"languages", "preset", "scores", "licence", "decoding"} <= facts.keys()
 
 
 def test_rows_over_the_limit_are_flagged_and_no_others(answers):

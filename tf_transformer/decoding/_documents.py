@@ -63,6 +63,17 @@ def count_sentences(segments: Segments) -> tf.Tensor:
     return tf.reduce_sum(counts, axis=1)
 
 
+def padded_segments(segmenter: Segmenter, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The sentences of texts [N] string, and what stands before, between and behind them, padded with "".
+
+    Returns:
+        "segments" [N, S] string and "separators" [N, S + 1] string: separator 0, segment 0, separator 1, … joined are
+        the text, with U+FFFD in place of bytes that are not UTF-8.
+    """
+    sentences, separators = segmenter.segment(tf.ensure_shape(text, [None]))
+    return {"segments": sentences.to_tensor(""), "separators": separators.to_tensor("")}
+
+
 def _with_single_rows(segments: Segments, text: tf.Tensor) -> Segments:
     """Segments in which a row of one sentence is the text itself."""
     single = segments.sentences.row_lengths() == 1

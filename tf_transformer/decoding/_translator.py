@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding._batching import in_batches
-from tf_transformer.decoding._documents import count_sentences, translate_texts
+from tf_transformer.decoding._documents import count_sentences, padded_segments, translate_texts
 from tf_transformer.decoding._options import Hypotheses
 from tf_transformer.decoding._results import (
     DocumentTranslation,
@@ -42,8 +42,8 @@ TEXT = tf.TensorSpec([None], tf.string)
 class Translator(tf.Module):
     """A model with its tokenizers and a search. It needs Keras on TensorFlow.
 
-    With string tensors, `translate`, `document`, `nbest`, `score` and `attention` are graph functions, the signatures
-    of an export. Each row is independent of the others in its batch. An empty source gives "".
+    With string tensors, `translate`, `document`, `nbest`, `score`, `attention` and `segments` are graph functions, the
+    signatures of an export. Each row is independent of the others in its batch. An empty source gives "".
 
     `translate` and `document` translate texts of any number of sentences and lines (`translate` only if
     `decoding.segmentation` is set). The other methods treat each text as one sentence, and count its sentences.
@@ -176,6 +176,10 @@ class Translator(tf.Module):
         """
         found = self._of_texts(text, keep_single=False)
         return {name: found[name] for name in ("translation", "sentences", "warnings")}
+
+    def segments(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The sentences that `document` translates, and the separators around them: see `padded_segments`."""
+        return padded_segments(self._segmenter, text)
 
     def attention(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The best translation with the decoder's cross-attention weights.

@@ -13,7 +13,8 @@ from toy_workdir import toy_workdir
 from tf_transformer.evaluation._evaluation import Evaluation
 from tf_transformer.evaluation._record import write_record
 from tf_transformer.evaluation._scores import corpus_scores
-from tf_transformer.export._model_card import card_text, model_card, scores_of, write_model_card
+from tf_transformer.export._card_facts import card_facts, scores_of
+from tf_transformer.export._model_card import card_text, model_card, write_model_card
 from tf_transformer.export._stored_weights import Rounding
 from tf_transformer.export._verify import Trial
 from tf_transformer.export.inspection._inspect import inspect_saved_model
@@ -45,13 +46,11 @@ def workdir(made, tmp_path):
 
 
 def card(workdir, report, **changes):
+    weights = changes.pop("weights", "float32")
     candidate = types.SimpleNamespace(
-        workdir=workdir,
-        checkpoint=workdir.checkpoint(),
-        model=types.SimpleNamespace(count_params=lambda: 30_011),
-        weights="float32",
+        facts=card_facts(workdir, workdir.checkpoint(), workdir.config.decoding, weights, 30_011),
         rounding=None,
-        decoding=workdir.config.decoding,
+        restriction=None,
         sentences=[b""] * 200,
         sentences_from="of the validation set",
     )

@@ -9,13 +9,14 @@ from toy_saved_model import Toy
 from tf_transformer.export._signatures import INPUTS, trace_signatures
 
 ROWS = ["ab", "cde", ""]
+CARD = '{"languages": {"source": "en", "target": "de"}}'
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("signatures") / "model")
     toy = Toy()
-    tf.saved_model.save(toy, directory, signatures=trace_signatures(toy))
+    tf.saved_model.save(toy, directory, signatures=trace_signatures(toy, card=CARD))
     return directory
 
 
@@ -41,7 +42,7 @@ def run(saved):
 
 def test_names_of_signatures_and_inputs(saved):
     signatures = tf.saved_model.load(saved).signatures
-    assert set(signatures) == {"serving_default", "document", "nbest", "score", "attention"}
+    assert set(signatures) == set(INPUTS)
     for name, function in signatures.items():
         specs = function.structured_input_signature[1]
         assert set(specs) == set(INPUTS[name])
@@ -53,6 +54,7 @@ def test_answers(run):
     assert run("serving_default", text=ROWS)["translation"].tolist() == [b"AB", b"CDE", b""]
     assert run("score", source=ROWS, target=ROWS)["tokens"].tolist() == [2, 3, 0]
     assert run("nbest", text=ROWS)["translations"].shape == (3, 3)
+    assert run("model_card", text=ROWS)["model_card"].tolist() == [CARD.encode()] * 3
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -73,8 +73,8 @@ def test_the_message_shows_the_row_and_both_sides(monkeypatch):
 def test_a_clean_process_answers_and_a_wrong_model_is_noticed(tmp_path):
     toy = write_toy(tmp_path / "right", "<")
     requests, expected = trial_requests(toy.signatures(), [TEXTS], [[]])
-    assert {name for name, _ in requests} == {"serving_default", "document", "nbest", "score", "attention"}
-    assert verify_export(tmp_path / "right", requests, expected).rows == 4 * len(TEXTS) + 3
+    assert {name for name, _ in requests} == {"serving_default", "document", "segments", "nbest", "score", "attention"}
+    assert verify_export(tmp_path / "right", requests, expected).rows == 4 * len(TEXTS) + 2 * 3
 
     write_toy(tmp_path / "wrong", ">")
     with pytest.raises(ExportRejected, match="checkpoint: '<AB'\n    export:     '>AB'"):
