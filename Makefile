@@ -4,7 +4,7 @@ VENV ?= .venv
 RUN = $(VENV)/bin/python
 PYTEST = $(RUN) -m pytest -n 2 --dist loadfile -m "not slow"
 
-.PHONY: install demo test test-quick test-slow fuzz lint typecheck coverage docs bench peers clean
+.PHONY: install demo test test-quick test-slow test-browser fuzz lint typecheck coverage docs bench peers clean
 
 install: $(VENV)/.installed
 
@@ -24,6 +24,11 @@ test-quick: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-slow
 	$(RUN) -m pytest -m slow $(ARGS)
+
+# The tests in Chromium, which are part of test-slow.
+test-browser: $(VENV)/.installed-browser
+	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { echo "Chromium is needed: apt-get install chromium chromium-driver"; exit 1; }
+	$(RUN) -m pytest -m browser $(ARGS)
 
 fuzz: $(VENV)/.installed-test
 	PYTHONPATH=tests $(RUN) -m fuzz $(ARGS)
@@ -63,7 +68,11 @@ $(VENV)/.installed-test: setup.cfg pyproject.toml | $(VENV)/bin/python
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-slow: $(VENV)/.installed-test
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test,slow]'
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test,slow,browser]'
+	touch $@ $(VENV)/.installed-browser
+
+$(VENV)/.installed-browser: $(VENV)/.installed-test
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test,browser]'
 	touch $@
 
 $(VENV)/.installed-docs: setup.cfg pyproject.toml | $(VENV)/bin/python

@@ -3,6 +3,8 @@
 Serves the newest version in each MODEL_BASE, replaces it by a newer one while running, and stops cleanly on SIGTERM:
 
     curl -d '{"instances": ["Hello."]}' http://127.0.0.1:8501/v1/models/NAME:predict
+
+http://127.0.0.1:8501/ is a page to translate with.
 """
 
 import argparse
@@ -34,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rest_api_enable_cors_support",
         action="store_true",
         help="let web pages of other origins send requests",
+    )
+    parser.add_argument(
+        "--write-page",
+        metavar="DIR",
+        help="write the translation page to a directory, for another web server, and exit",
     )
     parser.add_argument("--access-log", action="store_true", help="write one line per request to stderr")
     _add_batching(parser)
@@ -101,9 +108,19 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import asyncio
 
+    if args.write_page:
+        return _write_page(args)
     from tf_transformer.export.serving import serve
 
     asyncio.run(serve(_sources(args), options=_options(args)))
+    return 0
+
+
+def _write_page(args: argparse.Namespace) -> int:
+    from tf_transformer.export.serving.page import write_page
+
+    given = args.model_base or args.model_config_file
+    print(write_page(args.write_page, [source.name for source in _sources(args)] if given else []))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A local server with TensorFlow Serving's REST interface, and clients for REST and gRPC."""
+"""A local server with TensorFlow Serving's REST interface and a translation page, and clients for REST and gRPC."""
 
 import lazy_loader as _lazy
 

@@ -1,5 +1,6 @@
 from . import client as client
 from . import grpc_client as grpc_client
+from . import page as page
 from ._batching import BatchingOptions as BatchingOptions
 from ._model_config import read_model_config as read_model_config
 from ._model_config import sources_of_directories as sources_of_directories
@@ -16,6 +17,7 @@ __all__ = [
     "ServerOptions",
     "client",
     "grpc_client",
+    "page",
     "read_model_config",
     "serve",
     "server_in_thread",

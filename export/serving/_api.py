@@ -1,4 +1,4 @@
-"""The paths of the server: TensorFlow Serving's REST interface, metrics, `/health`, and LibreTranslate's interface.
+"""The paths of the server: TensorFlow Serving's REST interface, the page, metrics, `/health`, and LibreTranslate's.
 
 Paths are matched with the query and before percent-decoding, as TensorFlow Serving matches them.
 """
@@ -23,6 +23,7 @@ from tf_transformer.export.serving._json import inflate
 from tf_transformer.export.serving._models import ModelVersions
 from tf_transformer.export.serving._responses import error_body, metadata_body, predict_body, status_body
 from tf_transformer.export.serving._rest import PredictRequest, parse_predict
+from tf_transformer.export.serving.page import Page
 
 if TYPE_CHECKING:
     from tf_transformer.export.serving._loading import ServedModel
@@ -83,6 +84,7 @@ class Api:
         self._bodies = bodies
         self._max_rows = max_rows
         self._cors = _CORS if cors else {}
+        self._page = Page(models)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers any request; every error becomes `{"error": …}` with its status."""
@@ -109,6 +111,8 @@ class Api:
                 return web.Response(body=self.statistics.page(), content_type=metrics.CONTENT_TYPE)
             if place == "/languages":
                 return json_response(200, libretranslate.languages(self.models))
+            if (file := self._page.answer(request, place)) is not None:
+                return file
         if place == "/translate" and request.method == "POST":
             return await self._translate(request)
         raise UnknownModel(f"nothing is at {request.method} {place}: try GET /v1/models/{next(iter(self.models))}")

@@ -124,6 +124,7 @@ class ModelServer:
         self._watcher = asyncio.create_task(self._watch())
         for name in self.models:
             _log.info("listening at http://%s:%d/v1/models/%s", self.options.host, self.port, name)
+        _log.info("translation page: http://%s:%d/", self.options.host, self.port)
 
     def _make_http(self) -> HttpServer:
         options = self.options

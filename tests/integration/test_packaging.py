@@ -57,6 +57,9 @@ def test_the_wheel_holds_every_module_and_no_generic_names(wheel):
     for folder, prefix in (("tf_transformer", ""), ("pipelines", "pipelines/"), ("export", "export/")):
         for path in (ROOT / folder).rglob("*.py"):
             assert f"tf_transformer/{prefix}{path.relative_to(ROOT / folder).as_posix()}" in names
+    static = ROOT / "export" / "serving" / "page" / "static"
+    files = [path.relative_to(ROOT).as_posix() for path in static.rglob("*") if path.is_file()]
+    assert len(files) > 15 and {f"tf_transformer/{name}" for name in files} <= set(names)
 
 
 def test_an_installed_wheel_has_the_model_and_the_commands(python, tmp_path):

@@ -1,22 +1,13 @@
 """The page of attention maps in a real browser: choosing, pointing, averaging, keys, both themes, nothing loaded."""
 
-import shutil
-
 import numpy as np
 import pytest
+from chromium import MARKS, all_of, chromium, contrast, one, point_at, press
 from toy_attention import toy_maps
 
 from tf_transformer.analysis.attention._page import page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (CHROMIUM and DRIVER), reason="no chromium: apt-get install chromium chromium-driver to run it"
-    ),
-]
+pytestmark = MARKS
 
 SOURCE = ("▁the", "▁old", "▁bri", "dge", "<b>$&", "</s>")
 TARGET = ("▁die", "▁alte", "▁Brücke", "</s>")
@@ -29,16 +20,8 @@ def maps():
 
 @pytest.fixture(scope="module")
 def browser():
-    webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium: install the extra `slow`")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    # A container's root has no sandbox, and its shared memory is small.
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1400,1400"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield browser
-    browser.quit()
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture
@@ -48,27 +31,6 @@ def opened(browser, maps, tmp_path):
     browser.get(path.as_uri())
     yield browser
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-
-
-def all_of(browser, selector):
-    return browser.find_elements("css selector", selector)
-
-
-def one(browser, selector):
-    return browser.find_element("css selector", selector)
-
-
-def point_at(browser, element):
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    ActionChains(browser).move_to_element(element).perform()
-
-
-def press(browser, *keys):
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    for key in keys:
-        ActionChains(browser).send_keys(key).perform()
 
 
 def choose(browser, kind=None, layer=None, head=None):
@@ -145,7 +107,7 @@ def test_everything_by_keyboard(opened, maps):
     one(opened, "#head").send_keys(Keys.TAB)
     press(opened, Keys.ARROW_DOWN)
     assert one(opened, "#reading-title").text == "“alte” looks at"
-    press(opened, Keys.ARROW_RIGHT, Keys.EOS)
+    press(opened, Keys.ARROW_RIGHT, Keys.END)
     assert one(opened, "#reading-title").text == "“</s>” is looked at by"
     press(opened, Keys.TAB)
     assert opened.switch_to.active_element.get_attribute("aria-label") == "layer 1, head 1"
@@ -179,18 +141,6 @@ def test_both_themes_have_contrast(opened):
         before = pixels(opened)
         one(opened, "#theme").click()
         assert (pixels(opened) != before).any()
-
-
-def contrast(one, other):
-    """The contrast ratio of WCAG 2."""
-
-    def luminance(colour):
-        parts = [part / 255 for part in colour]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (bright + 0.05) / (dark + 0.05)
 
 
 def test_nothing_is_loaded_and_nothing_overflows(opened):
