@@ -84,6 +84,7 @@ export class App {
     this.alignments = new Alignments(model, (sentences) => {
       this.output.refill(sentences, this.alignments);
       this.pointing.again();
+      if (sentences.includes(this.details.source)) this.#describe(this.#state.sentences.indexOf(this.details.source));
     });
     this.view.languages(model);
     this.#show(NOTHING);
