@@ -5,6 +5,7 @@
     nbest             text [N]                -> translations [N, K], scores [N, K], truncated [N], sentences [N]
     score             source [N], target [N]  -> score [N], tokens [N], sentences [N]
     attention         text [N]                -> source and target tokens, cross-attention weights, sentences [N]
+    alignment         text [N]                -> translation [N], words and offsets, confidences, links, sentences [N]
 
 Without segmentation there is no `document`, and no output `sentences`.
 
@@ -20,6 +21,7 @@ INPUTS = {
     "nbest": ("text",),
     "score": ("source", "target"),
     "attention": ("text",),
+    "alignment": ("text",),
 }
 
 
@@ -30,7 +32,7 @@ def trace_signatures(
 
     Args:
         translator: a `Translator`, or anything with its graph methods `translate`, `document`, `nbest`, `score`,
-            `attention`.
+            `attention`, `alignment`.
         nbest: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
         segmentation: whether there is a signature `document`.
     """
@@ -39,6 +41,7 @@ def trace_signatures(
         "nbest": lambda text: _first(translator.nbest(text), nbest),
         "score": translator.score,
         "attention": translator.attention,
+        "alignment": translator.alignment,
         **({"document": translator.document} if segmentation else {}),
     }
     return {name: _trace(name, method) for name, method in methods.items()}

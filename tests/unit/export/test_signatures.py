@@ -41,7 +41,7 @@ def run(saved):
 
 def test_names_of_signatures_and_inputs(saved):
     signatures = tf.saved_model.load(saved).signatures
-    assert set(signatures) == {"serving_default", "document", "nbest", "score", "attention"}
+    assert set(signatures) == {"serving_default", "document", "nbest", "score", "attention", "alignment"}
     for name, function in signatures.items():
         specs = function.structured_input_signature[1]
         assert set(specs) == set(INPUTS[name])
@@ -74,4 +74,4 @@ def test_nbest_narrows_its_signature_alone():
 
 
 def test_without_segmentation_there_is_no_document():
-    assert set(trace_signatures(Toy(), segmentation=False)) == {"serving_default", "nbest", "score", "attention"}
+    assert set(trace_signatures(Toy(), segmentation=False)) == set(INPUTS) - {"document"}
