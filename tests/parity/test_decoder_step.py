@@ -70,7 +70,8 @@ def test_cached_is_uncached(variant):
         active = BEAMS if index else 1
         tokens = tf.constant(texts[:, :active, -1], tf.int32)
         step = Step(tokens, tf.constant(index), tf.constant(room[:, :active], tf.int32))
-        logits, state, _ = decoder(step, state)
+        result = decoder(step, state)
+        logits, state = result.logits, result.state
         expected = model.decode(
             tf.constant(texts.reshape(2 * BEAMS, -1)), tf.repeat(memory, BEAMS, axis=0), tf.repeat(mask, BEAMS, axis=0)
         )[:, -1]

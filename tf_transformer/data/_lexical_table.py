@@ -99,9 +99,9 @@ class IBMModel1:
     def see(self, chunk: _Chunk) -> None:
         """Add the links of a chunk to the keys, with the number of their occurrences."""
         keys, counts = np.unique(self._of(chunk)[0], return_counts=True)
-        keys, places = np.unique(np.concatenate([self._keys, keys]), return_inverse=True)
-        self._counts = np.bincount(places, np.concatenate([self._counts, counts]))
-        self._keys = keys
+        before = self._keys
+        self._keys, places = np.unique(np.concatenate([before, keys]), return_inverse=True)
+        self._counts = np.bincount(places, np.concatenate([self._counts, counts])).astype(np.float64)
 
     def start(self) -> None:
         """Start from the relative frequencies of occurring together."""

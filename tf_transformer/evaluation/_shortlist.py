@@ -66,7 +66,8 @@ def shortlist_effect(
 ) -> ShortlistEffect:
     """Translate a test set with and without a shortlist, in alternation after one round that is not timed."""
     texts = [source.encode() for source in sources]
-    translations, seconds = {}, {"full": [], "short": []}
+    translations: dict[str, list[str]] = {}
+    seconds: dict[str, list[float]] = {"full": [], "short": []}
     for number in range(rounds + 1):
         for name, model in (("full", full), ("short", short)):
             begun = time.monotonic()
