@@ -22,8 +22,8 @@ With TensorFlow Serving {oldest_server} or later; `MODEL_BASE` is the folder abo
 
 With `--enable_batching`: reject empty batches (`{{"inputs": []}}`) in front of the server, because each of them blocks
 a REST thread until another request arrives, and use a liveness probe. Retry a 400 "Tensors … have different shapes"
-once: another client sent a request of wrong rank. Do not set `pad_variable_length_inputs`. Answers of `attention` are
-padded to the widest row in the batch.
+once: another client sent a request of wrong rank. Do not set `pad_variable_length_inputs`. Answers of `attention` and
+`alignment` are padded to the widest row in the batch.
 
 In Python, with `tensorflow` and `tensorflow-text`:
 
@@ -35,6 +35,10 @@ In Python, with `tensorflow` and `tensorflow-text`:
 
 Nothing else is needed: tokenizers and search are in the graph. Text is UTF-8; bytes that are not are replaced.
 `""` gives `""`. {lengths}
+
+`alignment` gives the words of text and translation with their offsets in characters (code points), pairs of word
+numbers that translate each other (`links`, the source's first), and a confidence from 0 to 1 per target word: the
+lowest probability of its pieces. Padding is `""`, 0.0 and -1.
 """
 
 _SEGMENTED = """\
@@ -42,8 +46,8 @@ A row may have any number of sentences and lines: `serving_default` and `documen
 and join the translations. `document` keeps line breaks, blank lines, indentation and bullets of every row, counts the
 `sentences` and reports `warnings` ("" or codes with commas between them: `split`, a sentence of more than
 {max_source_length} tokens was translated in parts; `truncated`, a part could not be made short enough). `nbest`,
-`score` and `attention` take a row for one sentence: `sentences` above 1 flags a row that contains more, and of more
-than {max_source_length} tokens the rest is truncated, which `nbest` reports in `truncated`."""
+`score`, `attention` and `alignment` take a row for one sentence: `sentences` above 1 flags a row that contains more,
+and of more than {max_source_length} tokens the rest is truncated, which `nbest` reports in `truncated`."""
 
 _NOT_SEGMENTED = """\
 A row is one sentence: it was exported with `--no-segmentation`. A source of more than {max_source_length} tokens is

@@ -18,9 +18,9 @@ WARMUP_FILE = pathlib.PurePosixPath("assets.extra", "tf_serving_warmup_requests"
 BATCHING_FILE = "batching_params.pbtxt"
 BATCH_SIZE = 32
 
-# Large requests are not split (enable_large_batch_splitting): `attention` answers as wide as a batch's longest row,
-# and parts of different widths cannot be put together again. The number of threads is left to the server, which
-# knows its cores.
+# Large requests are not split (enable_large_batch_splitting): `attention` and `alignment` answer as wide as a batch's
+# longest row, and parts of different widths cannot be put together again. The number of threads is left to the server,
+# which knows its cores.
 _BATCHING = """\
 # Requests that wait at the same time are answered in one batch. A request of more rows than max_batch_size is rejected.
 max_batch_size {{ value: {size} }}

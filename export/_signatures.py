@@ -5,6 +5,7 @@
     nbest             text [N]                -> translations [N, K], scores [N, K], truncated [N], sentences [N]
     score             source [N], target [N]  -> score [N], tokens [N], sentences [N]
     attention         text [N]                -> source and target tokens, cross-attention weights, sentences [N]
+    alignment         text [N]                -> translation [N], words and offsets, confidences, links, sentences [N]
     segments          text [N]                -> segments [N, S], separators [N, S + 1]
     model_card        text [N]                -> model_card [N], JSON text, whatever the input
 
@@ -22,6 +23,7 @@ INPUTS = {
     "nbest": ("text",),
     "score": ("source", "target"),
     "attention": ("text",),
+    "alignment": ("text",),
     "segments": ("text",),
     "model_card": ("text",),
 }
@@ -34,7 +36,7 @@ def trace_signatures(
 
     Args:
         translator: a `Translator`, or anything with its graph methods `translate`, `document`, `nbest`, `score`,
-            `attention`, `segments`.
+            `attention`, `alignment`, `segments`.
         nbest: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
         segmentation: whether there are the signatures `document` and `segments`.
         card: what the signature `model_card` answers; None: there is no such signature.
@@ -44,6 +46,7 @@ def trace_signatures(
         "nbest": lambda text: _first(translator.nbest(text), nbest),
         "score": translator.score,
         "attention": translator.attention,
+        "alignment": translator.alignment,
         **({"document": translator.document, "segments": translator.segments} if segmentation else {}),
         **({} if card is None else {"model_card": lambda text: _constant(text, card)}),
     }

@@ -28,6 +28,17 @@ PLAIN = tuple(
     )
 )
 
+# For offsets: repeated space, scripts with and without space between words, combined characters, emoji.
+SCRIPTS = [
+    text.encode()
+    for text in (
+        "  The ﬁrst   cat's 3.5 km… ",
+        "日本語の文章です。",
+        "Ελληνικά, русский, العربية, हिन्दी!",
+        "👩‍👩‍👧🎉 e\u0301",
+    )
+]
+
 ADVERSARIAL = (
     *(b"", b"   ", b"\n\n", b" \t\r\n"),
     *(b"\xff\xfe", b"a cut character \xe2\x82", b"overlong \xc0\xaf slash", b"lone \xed\xa0\x80 surrogate"),

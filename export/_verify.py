@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer._startup_messages import is_startup_message
-from tf_transformer.export._trial_rows import beginnings, documents_of
+from tf_transformer.export._trial_rows import SCRIPTS, beginnings, documents_of
 from tf_transformer.export.inspection import Report, inspect_saved_model
 
 TOLERANCE = 1e-4
@@ -65,8 +65,9 @@ def trial_requests(
     """The requests of a parity check, and the expected answers.
 
     All batches are translated, and their translations scored. The first and the unusual ones also go through `nbest`,
-    a few rows of them through `attention`. Where there is a signature `document`, all of a text is translated, so of
-    very long rows only the beginning is, and documents made of the sentences are translated and segmented too.
+    a few rows of them through `attention` and `alignment`. Where there is a signature `document`, all of a text is
+    translated, so of very long rows only the beginning is, and documents made of the sentences are translated and
+    segmented too.
 
     Args:
         functions: the signatures of the model in memory.
@@ -83,7 +84,9 @@ def trial_requests(
     if segmented:
         documents = [documents_of(batch) for batch in sentences[:1]] + batches[len(sentences) :]
         others += [(name, {"text": batch}) for batch in documents for name in ("document", "segments")]
-    others += [("attention", {"text": batch[:5]}) for batch in [*sentences[:1], *unusual]]
+    few = [batch[:5] for batch in [*sentences[:1], *unusual]]
+    others += [("attention", {"text": batch}) for batch in few]
+    others += [("alignment", {"text": batch}) for batch in [*few, SCRIPTS]]
     if "model_card" in functions:
         others.append(("model_card", {"text": sentences[0][:2]}))
     return translated + others, answers + answer(functions, others)

@@ -2,16 +2,20 @@
 
 With a sentence, every layer and head of encoder self-attention, decoder self-attention and decoder-encoder
 attention: attention.html (offline, open it in a browser), PNG and SVG figures, attention.npz. With --summary,
-statistics of each head over a corpus. With --positions, the positional encodings and their dot products.
+statistics of each head over a corpus. With --positions, the positional encodings and their dot products. With
+--choose-alignment, the heads of the decoder that align words best are chosen and written to WORKDIR/config.json.
 """
 
 import argparse
 import itertools
 import json
+import logging
 import pathlib
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split
+from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split, open_file
+
+logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--heads", type=_numbers, metavar="1,2", help="heads in the figures (default: all)")
     parser.add_argument("--positions", action="store_true", help="draw the positional encodings")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    corpus = parser.add_argument_group("statistics of heads over a corpus")
+    corpus = parser.add_argument_group("heads over a corpus")
     corpus.add_argument("--summary", action="store_true", help="entropy, distance and share of neighbours, per head")
+    corpus.add_argument(
+        "--choose-alignment",
+        action="store_true",
+        help="choose the heads for word alignment (decoding.alignment_heads) and write them to WORKDIR/config.json",
+    )
+    corpus.add_argument(
+        "--alignments", metavar="FILE", help="gold alignments of --source and --reference, to choose by: 0-0 1-2 2?2"
+    )
     corpus.add_argument("--data", metavar="DIR", help="prepared directory (default: the one the model was trained on)")
     corpus.add_argument("--split", default="test", help="split of the data: test or validation (default: test)")
     corpus.add_argument("--source", metavar="FILE", help="source sentences instead, one per line")
@@ -42,8 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     output = pathlib.Path(args.output or pathlib.Path(args.workdir) / "attention")
-    if args.text is None and not args.summary and not args.positions:
-        raise ValueError("Expected a sentence (in quotes), --summary or --positions. Received: none of them.")
+    if args.text is None and not (args.summary or args.positions or args.choose_alignment):
+        raise ValueError(
+            "Expected a sentence (in quotes), --summary, --positions or --choose-alignment. Received: none of them."
+        )
     result: dict = {"files": []}
     if args.text is not None:
         _maps(args, output, result)
@@ -51,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
         _positions(args, output, result)
     if args.summary:
         _summary(args, output, result)
+    if args.choose_alignment:
+        _choose_alignment(args, result)
     _print(args, result)
     return 0
 
@@ -84,8 +100,36 @@ def _summary(args: argparse.Namespace, output: pathlib.Path, result: dict) -> No
     result["files"] += write_summary(heads, output)
 
 
+def _choose_alignment(args: argparse.Namespace, result: dict) -> None:
+    from tf_transformer.analysis.attention import candidates_text, compare_alignment_heads
+    from tf_transformer.workdir import Workdir
+
+    workdir, pairs = Workdir(args.workdir), _pairs(args)
+    gold = None if args.alignments is None else _gold(args, len(pairs))
+    found = compare_alignment_heads(workdir.load_model(args.checkpoint), workdir.tokenizers, pairs, gold)
+    workdir.change_decoding(alignment_heads=found[0].heads)
+    result |= {"pairs": len(pairs), "alignment_heads": found[0].heads, "candidates": [each._asdict() for each in found]}
+    tables = [result.pop("table", None), candidates_text(found)]
+    result["table"] = "\n\n".join(table for table in tables if table)
+    logger.info("decoding.alignment_heads=%s is written to %s.", found[0].heads, workdir.path / "config.json")
+
+
+def _gold(args: argparse.Namespace, count: int) -> list:
+    """The sure and possible links of --alignments."""
+    from tf_transformer.evaluation import parse_links
+    from tf_transformer.text import read_lines
+
+    if args.source is None:
+        raise ValueError("Expected --source and --reference with --alignments. Received: neither. Add them.")
+    with open_file(args.alignments) as stream:
+        lines = list(itertools.islice(read_lines(stream), count))
+    if len(lines) < count:
+        raise ValueError(f"Expected as many lines in --alignments as pairs, {count}. Received: {len(lines)}.")
+    return [parse_links(line.decode("utf-8", "replace")) for line in lines]
+
+
 def _pairs(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """The sentence pairs of --summary."""
+    """The sentence pairs of --summary and --choose-alignment."""
     if (args.source is None) != (args.reference is None):
         raise ValueError(
             "Expected --source and --reference together. Received: one of them. Give both, or neither for a split."

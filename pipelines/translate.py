@@ -2,7 +2,8 @@
 
 From --input or standard input to --output or standard output. A line ends at a line feed alone; bytes that are not
 UTF-8 are replaced. A line may have several sentences. With --nbest N the output is a table with tabs: line
-number, rank, log-probability, text; each line is then taken for one sentence.
+number, rank, log-probability, text. With --alignment it is the words of both sides and the links between them in
+Pharaoh format (0-0 1-2), or JSON with offsets and confidences. Both take each line for one sentence.
 
 With --documents the files are translated into the directory --output, under their names: text with its line breaks,
 indentation and bullets (.txt), and subtitles with their times (.srt, .vtt).
@@ -45,6 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nbest", "--n-best", type=int, metavar="N", help="the N best translations of each line, as a table"
     )
     parser.add_argument(
+        "--alignment",
+        nargs="?",
+        const="pharaoh",
+        choices=("pharaoh", "json"),
+        help="align words: source words ||| target words ||| links (pharaoh, the default), or one JSON object per line",
+    )
+    parser.add_argument(
         "--chunk-lines",
         type=int,
         metavar="N",
@@ -64,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.documents is not None:
         return _translate_documents(args)
+    if args.nbest is not None and args.alignment is not None:
+        raise ValueError("Expected --nbest or --alignment. Received: both. Leave one of them out.")
     _widen_beam(args)
     with quiet_broken_pipe(), open_input(args.input) as source, open_output(args.output) as target:
         _translate(load_text_model(args), source, target, args)
@@ -76,18 +86,19 @@ def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespa
     from tf_transformer.text import MAX_LINE_BYTES, read_lines
 
     # A line that is translated as a whole is never truncated.
-    whole = args.nbest is None and model.segments
+    whole = args.nbest is None and args.alignment is None and model.segments
     lines = read_lines(source, MAX_TEXT_BYTES if whole else MAX_LINE_BYTES, truncate=not whole)
     chunk_lines = args.chunk_lines or (1 if source.isatty() else CHUNK_LINES)
     with Progress("translating", None, "lines") as progress:
-        translation = LineTranslation(model, args.nbest, chunk_lines, progress.update)
+        translation = LineTranslation(model, args.nbest, chunk_lines, progress.update, args.alignment)
         for text in translation(lines):
             target.write(text.encode())
             target.flush()
     if translation.num_several:
         logger.warning(
-            f"{translation.num_several:,} of {translation.lines:,} lines have several sentences, and --nbest takes "
-            "each line for one: parts of them may be missing. Put each sentence on its own line."
+            f"{translation.num_several:,} of {translation.lines:,} lines have several sentences, and "
+            f"{'--alignment' if args.alignment else '--nbest'} takes each line for one: parts of them may be missing. "
+            "Put each sentence on its own line."
         )
     if translation.num_truncated:
         first = ", ".join(map(str, translation.truncated))
@@ -99,7 +110,12 @@ def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespa
 
 
 def _translate_documents(args: argparse.Namespace) -> int:
-    rejected = {"--input": args.input, "--nbest": args.nbest, "--chunk-lines": args.chunk_lines}
+    rejected = {
+        "--input": args.input,
+        "--nbest": args.nbest,
+        "--alignment": args.alignment,
+        "--chunk-lines": args.chunk_lines,
+    }
     for flag, value in rejected.items():
         if value is not None:
             raise ValueError(f"Expected no {flag} with --documents. Received: {flag} {value}. Leave it out.")

@@ -1,8 +1,9 @@
 """A SavedModel with the signatures of an export and arithmetic anyone can do in their head.
 
 `serving_default` turns "ab" into "<mark>AB"; `nbest` does so three times with falling scores; `score` adds the
-lengths of source and target; `attention` has sizes that depend on the batch; `segments` finds one sentence; `strict`
-fails on the row "bad"; `slow` waits for a file first; `raw` answers with bytes that are not text.
+lengths of source and target; `attention` and `alignment` have sizes that depend on the batch, and every letter is a
+word; `segments` finds one sentence; `strict` fails on the row "bad"; `slow` waits for a file first; `raw` answers with
+bytes that are not text.
 """
 
 import json
@@ -63,6 +64,19 @@ class Toy(tf.Module):
         return {"segments": text[:, None], "separators": tf.fill([tf.size(text), 2], "")}
 
     @tf.function(input_signature=[TEXT])
+    def alignment(self, text):
+        letters = tf.strings.bytes_split(text).to_tensor()
+        there = letters != ""
+        starts = tf.where(there, tf.range(tf.shape(letters)[1])[None], -1)
+        ends = tf.where(there, starts + 1, -1)
+        words = {f"{side}_{name}": value for side in ("source", "target") for name, value in
+                 (("words", letters), ("starts", starts), ("ends", ends))}  # fmt: skip
+        confidences = tf.where(there, 0.5, 0.0)
+        return {"translation": self.upper(text)} | words | {
+            "confidences": confidences, "links": tf.stack([starts, starts], axis=2)
+        }  # fmt: skip
+
+    @tf.function(input_signature=[TEXT])
     def strict(self, text):
         with tf.control_dependencies([tf.debugging.assert_none_equal(text, "bad", message="a bad row")]):
             return {"translation": tf.identity(self.upper(text))}
@@ -93,6 +107,7 @@ class Toy(tf.Module):
             "score": self.score,
             "attention": self.attention,
             "segments": self.segments,
+            "alignment": self.alignment,
             "strict": self.strict,
             "slow": self.slow,
             "raw": self.raw,

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 from typing import Any, ClassVar, Literal
 
 from tf_transformer._typed_fields import ConfigError, TypedFields
@@ -215,6 +216,8 @@ class DecodingConfig(TypedFields):
     """Tokens of a source sentence with EOS. Longer ones are split, or truncated without segmentation."""
     segmentation: bool = True
     """Split texts of several sentences or lines, and translate them sentence by sentence."""
+    alignment_heads: str = ""
+    """Heads whose cross-attention aligns words: layers and heads from 1, such as "3,4.2"; "": the upper layers' all."""
     nbest: int | None = None
     """Translations that the signature `nbest` of an export returns; None: all beams."""
     no_repeat_ngram: int = 0
@@ -240,6 +243,8 @@ class DecodingConfig(TypedFields):
             "top_k",
         ):
             self.require(field, getattr(self, field) >= 0, "at least 0")
+        heads = re.fullmatch(r"(\d{1,6}(\.\d{1,6})?(,(?=\d)|$))*", self.alignment_heads.replace(" ", ""))
+        self.require("alignment_heads", heads is not None, 'layers or heads separated by commas, such as "3,4.2"')
         self.require("temperature", self.temperature > 0, "above 0")
         self.require("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
         self.require("seed", 0 <= self.seed < 2**31, "at least 0 and below 2^31")

@@ -35,7 +35,8 @@ class BatchingOptions:
     Attributes:
         max_batch_size: Rows in one call of the model; 1 turns merging off. Larger requests are split where the
             signature allows it.
-        max_padded_rows: Rows in one call of a signature whose outputs are padded to the longest row (`attention`):
+        max_padded_rows: Rows in one call of a signature whose outputs are padded to the longest row (`attention`,
+            `alignment`):
             such calls are not merged, and need much memory per row.
         timeout: Seconds that the first request of a batch waits for others while a worker is free.
         max_waiting_rows: Rows in the queue before requests are rejected.
@@ -198,12 +199,16 @@ def _rows(tensors: Tensors) -> int:
 
 
 def _concatenate(arrays: list[np.ndarray]) -> np.ndarray:
-    """Arrays one after the other, padded with "" or 0 to the size of the largest, as a single call pads its rows."""
+    """Arrays one after the other, padded to the size of the largest as a single call pads its rows.
+
+    Padding is "" for strings, 0 for floats, and -1 for integers.
+    """
     shape = tuple(max(sizes) for sizes in zip(*(array.shape[1:] for array in arrays)))
     if all(array.shape[1:] == shape for array in arrays):
         return np.concatenate(arrays)
     rows = sum(len(array) for array in arrays)
-    joined = np.full((rows, *shape), b"" if arrays[0].dtype == object else 0, arrays[0].dtype)
+    padding: bytes | int = b"" if arrays[0].dtype == object else -1 if arrays[0].dtype.kind == "i" else 0
+    joined = np.full((rows, *shape), padding, arrays[0].dtype)
     start = 0
     for array in arrays:
         joined[(slice(start, start + len(array)), *(slice(size) for size in array.shape[1:]))] = array

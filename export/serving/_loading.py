@@ -30,8 +30,8 @@ class ServedSignature:
         inputs, outputs: TensorSpecs by name.
         mergeable: Whether requests may share a call: dimension 0 is the batch everywhere, and no other size of an
             output depends on what else is in the batch.
-        padded: Whether outputs are padded to the longest row of the batch, with "" and 0, as `attention` of an export
-            is: a request may be split but not merged with others.
+        padded: Whether outputs are padded to the longest row of the batch, with "", 0.0 and -1, as `attention` and
+            `alignment` of an export are: a request may be split but not merged with others.
         model_name: The name of the model, for metrics.
     """
 

@@ -91,6 +91,14 @@ class Client:
         pairs = zip(sources, targets, strict=True)
         return self.predict([{"source": _value(one), "target": _value(other)} for one, other in pairs], "score")
 
+    def align(self, texts: Sequence[str | bytes]) -> list[dict]:
+        """For each sentence its `translation`, the words of both with offsets in characters, `links` and `confidences`.
+
+        `source` and `target` are lists of {"text", "start", "end"}, those of `target` with "confidence"; `links` are
+        pairs of places in them. `sentences` above 1 flags a text that is not one sentence.
+        """
+        return [_aligned(row) for row in self.predict([{"text": _value(text)} for text in texts], "alignment")]
+
     def predict(self, instances: list, signature: str = "serving_default") -> list:
         """The predictions for instances of any signature, in as many requests as it takes."""
         predictions = []
@@ -132,6 +140,19 @@ class Client:
         raise ServerUnavailable(
             f"no answer from {url} after {self.retries + 1} attempts: {reason}. Is the server running there?"
         )
+
+
+def _aligned(row: dict) -> dict:
+    """A row of the signature `alignment` without its padding."""
+    sides: dict[str, list[dict]] = {}
+    for side in ("source", "target"):
+        places = zip(row[f"{side}_words"], row[f"{side}_starts"], row[f"{side}_ends"])
+        sides[side] = [{"text": text, "start": start, "end": end} for text, start, end in places if text]
+    for word, confidence in zip(sides["target"], row["confidences"]):
+        word["confidence"] = confidence
+    links = [link for link in row["links"] if link[0] >= 0]
+    kept = {name: row[name] for name in ("translation", "sentences") if name in row}
+    return kept | sides | {"links": links}
 
 
 def _model_url(url: str, name: str | None) -> str:

@@ -86,12 +86,16 @@ def test_the_options_of_the_search_are_fixed_in_it(version):
     }
     assert shapes["document"] == {"translation": rows, "sentences": rows, "warnings": rows}
     assert shapes["serving_default"] == {"translation": (-1,)}
+    words = {f"{side}_{name}": (-1, -1) for side in ("source", "target") for name in ("words", "starts", "ends")}
+    aligned = {"translation": rows, "confidences": (-1, -1), "links": (-1, -1, 2), "sentences": rows}
+    assert shapes["alignment"] == words | aligned
     assert shapes["score"] == {"score": rows, "tokens": rows, "sentences": rows}
 
 
 def test_without_segmentation_the_signatures_are_of_sentences(workdir):
     candidate = Candidate(workdir, workdir.checkpoint(), "float32", {"segmentation": False})
-    assert set(candidate.signatures) == {"serving_default", "nbest", "score", "attention", "model_card"}
+    expected = {"serving_default", "nbest", "score", "attention", "alignment", "model_card"}
+    assert set(candidate.signatures) == expected
     assert not any("sentences" in each.structured_outputs for each in candidate.signatures.values())
     text = tf.constant(["the dog. The cat."])
     found = candidate.signatures["serving_default"](text=text)["translation"].numpy()

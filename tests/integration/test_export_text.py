@@ -4,10 +4,11 @@ import json
 import re
 
 import pytest
-from exported_toy import N_BEST, SEARCH, exported_toy
+from exported_toy import BEAMS, N_BEST, SEARCH, exported_toy
 from toy_workdir import toy_sentences
 
-from tf_transformer.export._trial_rows import ADVERSARIAL, beginnings, documents_of, long_rows
+from tf_transformer.decoding import Translator
+from tf_transformer.export._trial_rows import ADVERSARIAL, SCRIPTS, beginnings, documents_of, long_rows
 from tf_transformer.export._verify import answers_of_clean_process
 
 LIMIT = SEARCH["max_source_length"]
@@ -40,12 +41,25 @@ def answers(tokenizer):
         "segments alone": ("segments", documents_of(GOOD)[:1]),
         "no segments": ("segments", []),
         "card": ("model_card", GOOD[:2]),
+        "aligned": ("alignment", [*SCRIPTS, *GOOD[:3], b"", *beginnings(long)[:1]]),
         **{f"alone {index}": ("serving_default", [row]) for index, row in enumerate(rows)},
     }
     requests = [(signature, {"text": texts}) for signature, texts in asked.values()]
     pairs = {"source": [GOOD[0]] * len(CONTROL), "target": CONTROL}
     found, _ = answers_of_clean_process(exported_toy()[1], [*requests, ("score", pairs)], timeout=3600)
     return dict(zip([*asked, "scored"], found)) | {"rows": rows, "texts": asked["segments"][1]}
+
+
+def test_offsets_of_an_export_lead_to_the_words(answers, tokenizer):
+    found = answers["aligned"]
+    for side, texts in (("source", [*SCRIPTS, *GOOD[:3], b""]), ("target", found["translation"].tolist())):
+        columns = [found[f"{side}_{name}"].tolist() for name in ("words", "starts", "ends")]
+        for text, *row in zip(texts, *columns):
+            for word, start, end in zip(*row):
+                assert word == text.decode()[start:end].encode() if word else (start, end) == (-1, -1)
+    expected = Translator.from_workdir(exported_toy()[0].path, beam_size=BEAMS).align(SCRIPTS)
+    links = [[tuple(link) for link in row if link[0] >= 0] for row in found["links"].tolist()]
+    assert links[: len(SCRIPTS)] == [each.links for each in expected]
 
 
 def test_every_answer_is_text(answers):

@@ -129,6 +129,28 @@ def test_the_table_of_the_best(workdir, saved_model, translator, tmp_path):
         assert ["\t".join([*row[:2], f"{float(row[2]):.3f}", row[3]]) for row in rows] == expected
 
 
+def test_alignment_of_a_checkpoint_and_of_its_export(workdir, saved_model, translator, tmp_path, capsys):
+    texts = ["the dog sees the cat.", "", "  a river. The dog  is old."]
+    expected = translator.align(texts)
+    for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model / "1")]):
+        lines = translated(tmp_path, "\n".join(texts).encode(), "--alignment", *model).decode().splitlines()
+        assert [line.split(" ||| ")[-1] for line in lines if line != " ||| |||"] == [
+            each.pharaoh() for each in expected if each.links
+        ]
+        assert lines[1] == " ||| |||" and lines[0].startswith("the dog sees the cat . ||| ")
+        assert "1 of 3 lines have several sentences, and --alignment takes each line for one" in " ".join(
+            capsys.readouterr().err.split()
+        )
+        output = translated(tmp_path, "\n".join(texts).encode(), "--alignment", "json", *model).decode()
+        for line, each in zip(output.splitlines(), expected, strict=True):
+            found = json.loads(line)
+            assert found["translation"] == each.translation and found["links"] == [list(link) for link in each.links]
+            assert [word["confidence"] for word in found["target"]] == pytest.approx(each.confidences, rel=1e-3)
+    words = ["translate", "--workdir", str(workdir.path), "--alignment", "--nbest", "2"]
+    assert main(words) == 1
+    assert "Expected --nbest or --alignment. Received: both." in " ".join(capsys.readouterr().err.split())
+
+
 def test_the_beam_is_as_wide_as_the_table_asks(workdir, saved_model, tmp_path, capsys):
     output = translated(tmp_path, b"the dog", "--workdir", str(workdir.path), "--nbest", "7")
     assert output.count(b"\n") == 7

@@ -1,3 +1,6 @@
+from ._alignment import link_words as link_words
+from ._alignment import side_of_text as side_of_text
+from ._alignment import word_attention as word_attention
 from ._batching import in_batches as in_batches
 from ._batching import length_batches as length_batches
 from ._batching import parallel_batches as parallel_batches
@@ -9,6 +12,8 @@ from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
 from ._options import Step as Step
 from ._options import StepResult as StepResult
+from ._options import UncachedStep as UncachedStep
+from ._results import Alignment as Alignment
 from ._results import DocumentTranslation as DocumentTranslation
 from ._results import PairScore as PairScore
 from ._results import Translation as Translation
@@ -23,11 +28,11 @@ from ._text_model import ExportedModel as ExportedModel
 from ._text_model import LineTranslation as LineTranslation
 from ._text_model import LoadedModel as LoadedModel
 from ._translator import Translator as Translator
-from ._uncached_step import UncachedStep as UncachedStep
 
 __all__ = [
     "CHUNK_BYTES",
     "CHUNK_LINES",
+    "Alignment",
     "DecoderStep",
     "DocumentTranslation",
     "ExportedModel",
@@ -48,8 +53,11 @@ __all__ = [
     "greedy_search",
     "in_batches",
     "length_batches",
+    "link_words",
     "parallel_batches",
     "sample",
     "search_ids",
+    "side_of_text",
     "use_one_thread_per_op",
+    "word_attention",
 ]

@@ -1,9 +1,11 @@
-"""Results of a translator for Python: translations, documents, and log-probabilities of pairs."""
+"""Results of a translator for Python: translations, documents, alignments, and log-probabilities of pairs."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import tensorflow as tf
+
+from tf_transformer.text import Word
 
 
 class Translation(NamedTuple):
@@ -35,6 +37,34 @@ class DocumentTranslation(NamedTuple):
     warnings: tuple[str, ...]
 
 
+class Alignment(NamedTuple):
+    """A translation with the words of both texts and the links between them.
+
+    translation: the translation.
+    source, target: the words of text and translation, with offsets in characters.
+    confidences: per target word, the lowest probability of its pieces: 0 to 1.
+    links: pairs of numbers of words, the source's first.
+    sentences: how many sentences the text is, where it should be one; None if unknown.
+    """
+
+    translation: str
+    source: list[Word]
+    target: list[Word]
+    confidences: list[float]
+    links: list[tuple[int, int]]
+    sentences: int | None = None
+
+    def pharaoh(self) -> str:
+        """The links as text: "0-0 1-2", numbers of words counted from 0, the source's first."""
+        return " ".join(f"{source}-{target}" for source, target in self.links)
+
+    def to_dict(self) -> dict:
+        """A dictionary for JSON: words with "text", "start" and "end", those of the target with "confidence"."""
+        target = [word._asdict() | {"confidence": each} for word, each in zip(self.target, self.confidences)]
+        values = {"translation": self.translation, "source": [word._asdict() for word in self.source]}
+        return values | {"target": target, "links": self.links, "sentences": self.sentences}
+
+
 class PairScore(NamedTuple):
     """The log-probability of one target given its source.
 
@@ -64,6 +94,12 @@ def to_translations(found: dict[str, tf.Tensor]) -> list[Translation]:
     ]
 
 
+def to_pair_scores(found: dict[str, tf.Tensor]) -> list[PairScore]:
+    """The outputs of the signature `score` with "truncated", one `PairScore` per row."""
+    columns = (found[name].numpy().tolist() for name in ("score", "tokens", "truncated"))
+    return [PairScore(*row) for row in zip(*columns)]
+
+
 def to_documents(found: dict[str, tf.Tensor]) -> list[DocumentTranslation]:
     """The outputs of the signature `document`, one `DocumentTranslation` per row."""
     columns = (found[name].numpy().tolist() for name in ("translation", "sentences", "warnings"))
@@ -71,6 +107,23 @@ def to_documents(found: dict[str, tf.Tensor]) -> list[DocumentTranslation]:
         DocumentTranslation(text.decode("utf-8"), count, tuple(warnings.decode().split(",")) if warnings else ())
         for text, count, warnings in zip(*columns)
     ]
+
+
+def to_alignments(found: dict[str, tf.Tensor]) -> list[Alignment]:
+    """The outputs of the signature `alignment`, one `Alignment` per row."""
+    columns = {name: value.numpy().tolist() for name, value in found.items()}
+    sentences = columns.get("sentences") or [None] * len(columns["translation"])
+    sides = [[columns[f"{side}_{name}"] for name in ("words", "starts", "ends")] for side in ("source", "target")]
+    rows = zip(columns["translation"], *(map(_words, *side) for side in sides), columns["confidences"], sentences)
+    links = [[(i, j) for i, j in pairs if i >= 0] for pairs in columns["links"]]
+    return [
+        Alignment(text.decode("utf-8", "replace"), source, target, confidences[: len(target)], own, count)
+        for (text, source, target, confidences, count), own in zip(rows, links)
+    ]
+
+
+def _words(texts: list[bytes], starts: list[int], ends: list[int]) -> list[Word]:
+    return [Word(text.decode("utf-8"), *place) for text, *place in zip(texts, starts, ends) if text]
 
 
 Texts = Iterable[str | bytes]

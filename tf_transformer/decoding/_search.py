@@ -50,6 +50,22 @@ def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
     return Ids(ids, tf.minimum(lengths, limit), cut, lengths <= int(tokenizer.add_eos))
 
 
+def search_rows(source: Ids, prefix: Ids | None, max_extra_length: int, longest: int) -> dict[str, tf.Tensor]:
+    """The rows of `search_ids`: outputs of at most `longest` ids, and `max_extra_length` more than the source has."""
+    lengths = tf.minimum(source.lengths + max_extra_length, longest)
+    rows = {"source": source.ids, "lengths": source.lengths}
+    if prefix is not None:
+        rows |= {"prefix": prefix.ids, "prefix_lengths": prefix.lengths - 1}
+        lengths = tf.maximum(lengths, prefix.lengths)
+    return rows | {"max_lengths": tf.where(source.empty, 0, lengths)}
+
+
+def with_seeds(rows: dict[str, tf.Tensor], text: tf.Tensor, seed: int) -> dict[str, tf.Tensor]:
+    """Rows for sampling: the samples of a row depend on the seed and on its text."""
+    hashes = tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.int32)
+    return rows | {"seeds": tf.stack([tf.fill(tf.shape(hashes), seed), hashes], axis=1)}
+
+
 def require_tensorflow() -> None:
     """Raise RuntimeError unless Keras runs on TensorFlow."""
     backend = keras.backend.backend()
@@ -167,13 +183,14 @@ def _score_rows(model: Transformer, source: tf.Tensor, target: tf.Tensor, target
     inputs = tf.concat([start, target[:, :-1]], axis=1)
     mask = padding_mask(source, model.config.pad_id)
     hidden = tf.cast(model.decode_hidden(inputs, model.encode(source), mask), tf.float32)
-    each = tf.reshape(_of_positions(model, hidden, target), tf.shape(target))
+    each = log_probs_of(model, hidden, target)
     counted = tf.range(tf.shape(target)[1]) < target_lengths[:, None]
     return tf.reduce_sum(tf.where(counted, each, 0.0), axis=1)
 
 
-def _of_positions(model: Transformer, hidden: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Log-probabilities (B * T,) of the ids, some positions at a time."""
+def log_probs_of(model: Transformer, hidden: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Log-probabilities (B, T) of the ids `target`, some positions at a time, of hidden states (B, T, D) float32."""
+    shape = tf.shape(target)
     hidden, target = tf.reshape(hidden, [-1, model.config.model_dim]), tf.reshape(target, [-1])
     count = tf.shape(target)[0]
 
@@ -184,4 +201,5 @@ def _of_positions(model: Transformer, hidden: tf.Tensor, target: tf.Tensor) -> t
         return first + POSITIONS, tf.concat([found, chosen - tf.reduce_logsumexp(logits, axis=-1)], axis=0)
 
     shapes = [tf.TensorShape([]), tf.TensorShape([None])]
-    return tf.while_loop(lambda first, _: first < count, some_positions, [0, tf.zeros([0])], shape_invariants=shapes)[1]
+    start = [0, tf.zeros([0])]
+    return tf.reshape(tf.while_loop(lambda first, _: first < count, some_positions, start, shapes)[1], shape)

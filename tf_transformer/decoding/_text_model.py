@@ -11,7 +11,15 @@ import tensorflow as tf
 
 from tf_transformer._model_versions import newest_version
 from tf_transformer.decoding._batching import in_batches, parallel_batches
-from tf_transformer.decoding._results import DocumentTranslation, PairScore, Translation, to_documents, to_translations
+from tf_transformer.decoding._results import (
+    Alignment,
+    DocumentTranslation,
+    PairScore,
+    Translation,
+    to_alignments,
+    to_documents,
+    to_translations,
+)
 from tf_transformer.decoding._translator import Translator
 from tf_transformer.text import as_cell, as_line, chunks
 
@@ -49,6 +57,9 @@ class LoadedModel:
 
     def nbest(self, texts: Sequence[bytes]) -> list[Translation]:
         return self._translator.nbest(texts)
+
+    def align(self, texts: Sequence[bytes]) -> list[Alignment]:
+        return self._translator.align(texts)
 
     def score(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
         """The log-probability of each target given its source, its number of tokens, and whether the pair was cut."""
@@ -102,6 +113,10 @@ class ExportedModel:
         call = self._signature("nbest")
         return in_batches(lambda batch: to_translations(call(text=_strings(batch))), texts)
 
+    def align(self, texts: Sequence[bytes]) -> list[Alignment]:
+        call = self._signature("alignment")
+        return in_batches(lambda batch: to_alignments(call(text=_strings(batch))), texts)
+
     def score(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
         """As a LoadedModel's, but the signature does not tell which pairs were cut."""
         call = self._signature("score")
@@ -139,6 +154,7 @@ class LineTranslation:
     Args:
         model: what translates, a `LoadedModel` or an `ExportedModel`.
         nbest: None for one line a line; else a table with so many rows a line: number of the line, rank, score, text.
+        alignment: None, or the form of a line with word alignment: "pharaoh" or "json".
         chunk_lines: lines held at a time; within them, lines of similar length are translated together.
         done: told the number of lines after each batch.
 
@@ -146,13 +162,14 @@ class LineTranslation:
         lines: how many lines were translated.
         truncated: the numbers of the first few lines that the model cut, counted from 1.
         num_truncated: how many it cut.
-        num_several: with `nbest`, how many have several sentences, where a line is treated as one.
+        num_several: with `nbest` or `alignment`, how many have several sentences, where a line is treated as one.
     """
 
     model: Any
     nbest: int | None = None
     chunk_lines: int = CHUNK_LINES
     done: Callable[[int], None] | None = None
+    alignment: str | None = None
     lines: int = 0
     truncated: list[int] = dataclasses.field(default_factory=list)
     num_truncated: int = 0
@@ -168,8 +185,17 @@ class LineTranslation:
     def __call__(self, lines: Iterable[bytes]) -> Iterator[str]:
         """Lines to text to write: for each chunk its translations, each with a line feed."""
         call = self.model.translate if self.nbest is None else self.model.nbest
+        call, output = (call, self._output) if self.alignment is None else (self.model.align, self._aligned)
         for chunk in chunks(lines, self.chunk_lines, CHUNK_BYTES):
-            yield "".join(map(self._output, in_batches(call, chunk, threads=parallel_batches(), done=self.done)))
+            yield "".join(map(output, in_batches(call, chunk, threads=parallel_batches(), done=self.done)))
+
+    def _aligned(self, found: Alignment) -> str:
+        self.lines += 1
+        self.num_several += (found.sentences or 1) > 1
+        if self.alignment == "json":
+            return json.dumps(found.to_dict(), ensure_ascii=False) + "\n"
+        sides = [" ".join(word.text for word in side) for side in (found.source, found.target)]
+        return " ||| ".join([*sides, found.pharaoh()]).rstrip() + "\n"
 
     def _output(self, found: Translation) -> str:
         self.lines += 1

@@ -9,16 +9,20 @@ from typing import Any, overload
 import tensorflow as tf
 
 from tf_transformer.config import DecodingConfig
+from tf_transformer.decoding._alignment import align_words, alignment_heads, cross_attention, side_of_ids, side_of_text
 from tf_transformer.decoding._batching import in_batches
 from tf_transformer.decoding._documents import count_sentences, padded_segments, translate_texts
 from tf_transformer.decoding._options import Hypotheses
 from tf_transformer.decoding._results import (
+    Alignment,
     DocumentTranslation,
     PairScore,
     Texts,
     Translation,
+    to_alignments,
     to_bytes,
     to_documents,
+    to_pair_scores,
     to_translations,
 )
 from tf_transformer.decoding._sampling import SamplingOptions
@@ -30,7 +34,9 @@ from tf_transformer.decoding._search import (
     score_ids,
     search_ids,
     search_options,
+    search_rows,
     text_to_ids,
+    with_seeds,
 )
 from tf_transformer.decoding._shortlist import Shortlist, candidate_table
 from tf_transformer.model import Transformer
@@ -42,8 +48,8 @@ TEXT = tf.TensorSpec([None], tf.string)
 class Translator(tf.Module):
     """A model with its tokenizers and a search. It needs Keras on TensorFlow.
 
-    With string tensors, `translate`, `document`, `nbest`, `score`, `attention` and `segments` are graph functions, the
-    signatures of an export. Each row is independent of the others in its batch. An empty source gives "".
+    With string tensors, `translate`, `document`, `nbest`, `score`, `attention`, `alignment` and `segments` are graph
+    functions, the signatures of an export. Each row is independent of the others. An empty source gives "".
 
     `translate` and `document` translate texts of any number of sentences and lines (`translate` only if
     `decoding.segmentation` is set). The other methods treat each text as one sentence, and count its sentences.
@@ -75,6 +81,7 @@ class Translator(tf.Module):
         self.decoding = decoding or DecodingConfig()
         self.model = model
         self.source_tokenizer, self.target_tokenizer = tokenizers.source, tokenizers.target
+        self._heads = alignment_heads(self.decoding.alignment_heads, model.config)
         self._segmenter = Segmenter(source_language)
         self.shortlist = candidate_table(shortlist, tokenizers, self.decoding.sampling)
         # Not a dictionary: TensorFlow would follow it and write the functions into every export.
@@ -93,10 +100,9 @@ class Translator(tf.Module):
 
         require_tensorflow()
         workdir = Workdir(path)
-        config = dataclasses.replace(workdir.config.decoding, **decoding)
-        language = workdir.dataset_info.get("source_language")
+        config, data = dataclasses.replace(workdir.config.decoding, **decoding), workdir.dataset_info
         model = workdir.load_model(checkpoint, for_inference=True)
-        return cls(model, workdir.tokenizers, config, language, shortlist)
+        return cls(model, workdir.tokenizers, config, data.get("source_language"), shortlist)
 
     def __call__(self, texts: Texts, prefixes: Texts | None = None) -> list[str]:
         """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
@@ -157,12 +163,11 @@ class Translator(tf.Module):
         if tf.is_tensor(sources):
             found = self._score(sources, targets)
             return {name: found[name] for name in ("score", "tokens")} | self._sentences(sources)
+        return self._rows("_score", to_pair_scores, sources=sources, targets=targets)
 
-        def rows(found: dict[str, tf.Tensor]) -> list[PairScore]:
-            columns = (found[name].numpy().tolist() for name in ("score", "tokens", "truncated"))
-            return [PairScore(*row) for row in zip(*columns)]
-
-        return self._rows("_score", rows, sources=sources, targets=targets)
+    def align(self, texts: Texts, targets: Texts | None = None) -> list[Alignment]:
+        """The words of each text and of its translation (the model's, or `targets`), their links and confidences."""
+        return self._rows("alignment", to_alignments, texts=texts, **_given(targets=targets))
 
     def translate(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """[N] string -> {"translation": [N] string}. `prefix`, [N] string, is what each must begin with."""
@@ -190,19 +195,24 @@ class Translator(tf.Module):
         """
         source = self._read(text)
         found = self._search(source, text, nbest=1)
-        target = found.ids[:, 0]
-        start = tf.fill([tf.shape(target)[0], 1], self.model.config.bos_id)
-        inputs = tf.concat([start, target[:, :-1]], axis=1)[:, : tf.shape(target)[1]]
-        _, weights = self.model({"source": source.ids, "target": inputs}, training=False, return_attention_scores=True)
-        lengths = found.lengths[:, 0]
-        stacked = tf.cast(tf.stack(weights["cross"], axis=1), tf.float32)
-        written = tf.range(tf.shape(target)[1]) < lengths[:, None]
-        return {
-            "source_tokens": _tokens(self.source_tokenizer, source.ids, source.lengths),
-            "target_tokens": _tokens(self.target_tokenizer, target, lengths),
-            "attention": tf.where(written[:, None, None, :, None], stacked, 0.0),
-            **self._sentences(text),
-        }
+        tokenizers = TokenizerPair(self.source_tokenizer, self.target_tokenizer)
+        maps = cross_attention(self.model, tokenizers, source, found.ids[:, 0], found.lengths[:, 0])
+        return maps | self._sentences(text)
+
+    def alignment(self, text: tf.Tensor, target: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        """The best or a given translation, the words of both texts, links between them, and a confidence per word.
+
+        [N] string -> {"translation": [N] string, "source_words": [N, S] string, "source_starts", "source_ends": [N, S]
+        int32 (characters), the same for "target" [N, T], "confidences": [N, T] float32, "links": [N, L, 2] int32
+        (numbers of source and target word), "sentences": [N] int32}. Padding is "", 0.0 and -1.
+        """
+        source, read = side_of_text(text, self.source_tokenizer, self.longest_source)
+        if target is not None:
+            other, _ = side_of_text(target, self.target_tokenizer, self.longest_target)
+        else:
+            found = self._search(read, text, nbest=1)
+            other = side_of_ids(found.ids[:, 0], found.lengths[:, 0], self.target_tokenizer)
+        return align_words(self.model, source, other, self._heads) | self._sentences(text)
 
     def _best(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """The outputs of `translate`, and "truncated" [N] bool."""
@@ -267,23 +277,14 @@ class Translator(tf.Module):
     def _within_positions(self, length: int) -> int:
         return min(length, self.model.config.max_positions) if self.model.config.positions == "learned" else length
 
-    def _search(
-        self, source: Ids, text: tf.Tensor | None = None, nbest: int | None = None, prefix: Ids | None = None
-    ) -> Hypotheses:
+    def _search(self, source: Ids, text: tf.Tensor, nbest: int | None = None, prefix: Ids | None = None) -> Hypotheses:
         config = self.decoding
-        longest = tf.minimum(source.lengths + config.max_extra_length, self.longest_target)
-        rows = {"source": source.ids, "lengths": source.lengths}
-        if prefix is not None:
-            rows |= {"prefix": prefix.ids, "prefix_lengths": prefix.lengths - 1}
-            longest = tf.maximum(longest, prefix.lengths)
-        rows["max_lengths"] = tf.where(source.empty, 0, longest)
+        rows = search_rows(source, prefix, config.max_extra_length, self.longest_target)
         options = search_options(config, self.model.config, nbest)
         if not config.sampling:
             return search_ids(self.model, rows, options, shortlist=self.shortlist)
-        hashes = tf.cast(tf.strings.to_hash_bucket_fast(text, 2**31 - 1), tf.int32)
-        rows["seeds"] = tf.stack([tf.fill(tf.shape(hashes), config.seed), hashes], axis=1)
         sampling = SamplingOptions(config.temperature, config.top_k, config.top_p)
-        return search_ids(self.model, rows, options, sampling)
+        return search_ids(self.model, with_seeds(rows, text, config.seed), options, sampling)
 
     def _rows(self, name: str, rows: Callable[[dict[str, tf.Tensor]], list], **columns: Texts) -> list:
         """Call a graph method on texts of any number, in batches sorted by length."""
@@ -302,8 +303,3 @@ class Translator(tf.Module):
 
 def _given(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _tokens(tokenizer: Any, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """The pieces (N, S) string of ids, "" for padding."""
-    return tf.where(tf.range(tf.shape(ids)[1]) < lengths[:, None], tokenizer.piece_strings(ids), "")

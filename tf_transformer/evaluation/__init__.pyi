@@ -1,3 +1,6 @@
+from ._alignment import AlignmentScore as AlignmentScore
+from ._alignment import alignment_score as alignment_score
+from ._alignment import parse_links as parse_links
 from ._evaluation import Evaluation as Evaluation
 from ._evaluation import evaluate as evaluate
 from ._record import check_replaceable as check_replaceable
@@ -15,9 +18,11 @@ from ._shortlist import candidate_figures as candidate_figures
 from ._shortlist import shortlist_effect as shortlist_effect
 
 __all__ = [
+    "AlignmentScore",
     "Evaluation",
     "Score",
     "ShortlistEffect",
+    "alignment_score",
     "candidate_figures",
     "check_replaceable",
     "chrf_score",
@@ -25,6 +30,7 @@ __all__ = [
     "corpus_scores",
     "evaluate",
     "finite",
+    "parse_links",
     "perplexity",
     "record_name",
     "sacrebleu_score",

@@ -28,6 +28,10 @@ from ._tokenizer import train_tokenizer as train_tokenizer
 from ._vocabulary import Subsample as Subsample
 from ._vocabulary import default_vocab_size as default_vocab_size
 from ._vocabulary import train_model as train_model
+from ._words import Word as Word
+from ._words import Words as Words
+from ._words import split_words as split_words
+from ._words import words_of as words_of
 
 __all__ = [
     "BOS_ID",
@@ -46,6 +50,8 @@ __all__ = [
     "Tokenizer",
     "TokenizerError",
     "TokenizerPair",
+    "Word",
+    "Words",
     "as_cell",
     "as_line",
     "check_model",
@@ -58,6 +64,8 @@ __all__ = [
     "read_model_file",
     "save_tokenizers",
     "split_long_sentences",
+    "split_words",
     "train_model",
     "train_tokenizer",
+    "words_of",
 ]

@@ -152,6 +152,20 @@ class Subwords:
         special = {self.eos_id: "</s>", self.pad_id: "<pad>", self.bos_id: "<s>"}
         return [special.get(int(i)) or self._processor.id_to_piece(self._piece_of(int(i))) for i in ids]
 
+    def surface_sizes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per SentencePiece id: bytes it adds to a text, and how many of them are leading spaces; int32 tables."""
+        surfaces = [self._surface(i) for i in range(self._pieces)]
+        sizes = [len(surface.encode()) for surface in surfaces], [len(s) - len(s.lstrip(" ")) for s in surfaces]
+        return np.asarray(sizes[0], np.int32), np.asarray(sizes[1], np.int32)
+
+    def _surface(self, piece: int) -> str:
+        p = self._processor
+        if p.is_unknown(piece):
+            return p.decode([piece])
+        if p.is_byte(piece):
+            return "?"  # any one byte
+        return "" if p.is_control(piece) else p.id_to_piece(piece).replace("▁", " ")
+
     def _piece_of(self, i: int) -> int:
         if not 0 <= i < self.vocab_size:
             return self.unknown_piece

@@ -92,6 +92,19 @@ class Tokenizer(tf.Module):
             return ids
         return ids.with_flat_values(tf.gather(self.id_map.to_model(), ids.flat_values))
 
+    def piece_spans(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Where the piece of each id of `tokenize` starts and ends: offsets in bytes of the valid UTF-8 of text [N].
+
+        Two RaggedTensors [N, (length)] int32. Pieces contain the space before them; EOS has the span (0, 0).
+        """
+        _, starts, ends = self._op.tokenize_with_offsets(_valid_utf8(tf.convert_to_tensor(text, tf.string)))
+        return tuple(spans.with_flat_values(tf.cast(spans.flat_values, tf.int32)) for spans in (starts, ends))
+
+    def surface_sizes(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Bytes that each id adds to its text in `detokenize`, and how many of them are leading spaces: int32."""
+        pieces = self._to_pieces(ids)
+        return tuple(tf.gather(tf.constant(table), pieces) for table in self._subwords.surface_sizes())
+
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """The text of each row: ids [N, L] int32 to [N] string, always valid UTF-8.
 

@@ -1,12 +1,13 @@
 """Work directory: configuration, tokenizers, checkpoints, logs and scores of a run."""
 
 import contextlib
+import dataclasses
 import functools
 import json
 import logging
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer import _files
 from tf_transformer._version import versions_of
@@ -153,6 +154,13 @@ class Workdir:
             model = Transformer(self.config.model)
         assign_model(model, checkpoints.load_model_tensors(path), str(path))
         return model
+
+    def change_decoding(self, **fields: Any) -> None:
+        """Change fields of the section `decoding` in config.json; the rest of the file stays as it is."""
+        changed = dataclasses.replace(self.config.decoding, **fields)
+        values = json.loads((self.path / CONFIG).read_text(encoding="utf-8"))
+        _files.write_json(self.path / CONFIG, values | {"decoding": changed.to_dict()})
+        self.__dict__.pop("config", None)
 
     def _first_intact(self) -> pathlib.Path:
         for name in _KEPT_BY_NAME:

@@ -1,7 +1,10 @@
+import json
+
 import pytest
 
-from tf_transformer.decoding import Translation
+from tf_transformer.decoding import Alignment, Translation
 from tf_transformer.decoding._text_model import LineTranslation
+from tf_transformer.text import Word
 
 
 class Shouting:
@@ -53,6 +56,30 @@ def test_line_ends_in_a_translation_become_spaces():
 def test_a_table_of_the_best():
     output = list(LineTranslation(Shouting(), nbest=3)([b"x\ty", b""]))
     assert output == ["1\t1\t-1.500000\tX Y\n1\t2\t-2.250000\tx y? x y\n2\t1\t-1.500000\t\n2\t2\t-2.250000\t? \n"]
+
+
+class Aligning(Shouting):
+    def align(self, texts):
+        return [self._aligned(text.decode()) for text in texts]
+
+    def _aligned(self, text):
+        words = [Word(letter, place, place + 1) for place, letter in enumerate(text) if letter != " "]
+        links = [(i, i) for i in range(len(words))]
+        return Alignment(text, words, words[::-1], [0.5] * len(words), links, 2 if "." in text else 1)
+
+
+def test_alignment_as_pharaoh_and_as_json():
+    translation = LineTranslation(Aligning(), alignment="pharaoh")
+    assert list(translation([b"a b", b"", b"."])) == ["a b ||| b a ||| 0-0 1-1\n ||| |||\n. ||| . ||| 0-0\n"]
+    assert (translation.lines, translation.num_several) == (3, 1)
+    (line,) = LineTranslation(Aligning(), alignment="json")([b"a"])
+    assert json.loads(line) == {
+        "translation": "a",
+        "source": [{"text": "a", "start": 0, "end": 1}],
+        "target": [{"text": "a", "start": 0, "end": 1, "confidence": 0.5}],
+        "links": [[0, 0]],
+        "sentences": 1,
+    }
 
 
 def test_more_than_the_model_has_is_rejected():

@@ -193,7 +193,8 @@ class Padding(Doubling):
         width = max(tensors["x"], default=0)
         mask = np.arange(width) < tensors["x"][:, None]
         text = np.where(mask, b"t", b"").astype(object)
-        return {"y": mask * tensors["x"][:, None], "text": text}
+        numbers = np.where(mask, tensors["x"][:, None], -1)
+        return {"y": mask * np.float32(tensors["x"][:, None]), "text": text, "numbers": numbers}
 
 
 def test_padded_outputs_are_split_and_padded_as_one_call_would():

@@ -95,6 +95,27 @@ def test_signatures_bytes_and_half_characters(server):
         client.score(["a", "b"], ["c"])
 
 
+def test_alignments_have_no_padding(server):
+    row = {
+        "translation": "b",
+        "sentences": 1,
+        **{"source_words": ["a", "."], "source_starts": [1, 2], "source_ends": [2, 3]},
+        **{"target_words": ["b", ""], "target_starts": [0, -1], "target_ends": [1, -1]},
+        **{"confidences": [0.5, 0.0], "links": [[0, 0], [-1, -1]]},
+    }
+    server.script = [(200, json.dumps({"predictions": [row]}))]
+    assert make(server).align([" a."]) == [
+        {
+            "translation": "b",
+            "sentences": 1,
+            "source": [{"text": "a", "start": 1, "end": 2}, {"text": ".", "start": 2, "end": 3}],
+            "target": [{"text": "b", "start": 0, "end": 1, "confidence": 0.5}],
+            "links": [[0, 0]],
+        }
+    ]
+    assert server.requests[-1][1]["signature_name"] == "alignment"
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_failures_of_the_server_are_tried_again(server, status):
     server.script = [(status, '{"error": "busy"}'), (status, "<html>")]

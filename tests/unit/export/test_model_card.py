@@ -123,7 +123,7 @@ def test_the_card_warns_of_what_batching_changes(workdir, made):
     text = " ".join(card_text(card(workdir, made[1])).split())
     for words in ("reject empty batches", "liveness probe", "have different shapes", "pad_variable_length_inputs"):
         assert words in text
-    assert "Answers of `attention` are padded" in text
+    assert "Answers of `attention` and `alignment` are padded" in text
 
 
 @pytest.mark.parametrize("file", ["docs/how-to/serve-in-production.md", "export/_model_card.py"])

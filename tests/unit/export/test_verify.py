@@ -5,6 +5,8 @@ import pytest
 from toy_saved_model import write_toy
 
 from tf_transformer.export import _verify as verify
+from tf_transformer.export._signatures import INPUTS
+from tf_transformer.export._trial_rows import SCRIPTS
 from tf_transformer.export._verify import ExportRejected, require_sound, trial_requests, verify_export
 
 pytestmark = pytest.mark.long
@@ -73,8 +75,8 @@ def test_the_message_shows_the_row_and_both_sides(monkeypatch):
 def test_a_clean_process_answers_and_a_wrong_model_is_noticed(tmp_path):
     toy = write_toy(tmp_path / "right", "<")
     requests, expected = trial_requests(toy.signatures(), [TEXTS], [[]])
-    assert {name for name, _ in requests} == {"serving_default", "document", "segments", "nbest", "score", "attention"}
-    assert verify_export(tmp_path / "right", requests, expected).rows == 4 * len(TEXTS) + 2 * 3
+    assert {name for name, _ in requests} == set(INPUTS) - {"model_card"}
+    assert verify_export(tmp_path / "right", requests, expected).rows == 5 * len(TEXTS) + 2 * 3 + len(SCRIPTS)
 
     write_toy(tmp_path / "wrong", ">")
     with pytest.raises(ExportRejected, match="checkpoint: '<AB'\n    export:     '>AB'"):

@@ -1,3 +1,6 @@
+from ._alignment import AlignmentCandidate as AlignmentCandidate
+from ._alignment import candidates_text as candidates_text
+from ._alignment import compare_alignment_heads as compare_alignment_heads
 from ._figures import heatmaps as heatmaps
 from ._figures import lines as lines
 from ._maps import KINDS as KINDS
@@ -19,9 +22,12 @@ from ._summary import summary_text as summary_text
 
 __all__ = [
     "KINDS",
+    "AlignmentCandidate",
     "AttentionMaps",
     "HeadSummary",
     "attention_maps",
+    "candidates_text",
+    "compare_alignment_heads",
     "heatmaps",
     "lines",
     "maps_of_workdir",

@@ -6,8 +6,11 @@ from ._open import open_corpus as open_corpus
 from ._text_files import WeightedFiles as WeightedFiles
 from ._text_files import open_text_files as open_text_files
 from ._tfds import open_tfds_corpus as open_tfds_corpus
+from .phrasebook.corpus import AlignedPair as AlignedPair
+from .phrasebook.corpus import phrasebook_alignments as phrasebook_alignments
 
 __all__ = [
+    "AlignedPair",
     "Corpus",
     "CorpusError",
     "Pair",
@@ -16,4 +19,5 @@ __all__ = [
     "open_corpus",
     "open_text_files",
     "open_tfds_corpus",
+    "phrasebook_alignments",
 ]

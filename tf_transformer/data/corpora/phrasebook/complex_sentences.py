@@ -8,6 +8,7 @@ from tf_transformer.data.corpora.phrasebook.clause import BE, Clause, Phrase
 from tf_transformer.data.corpora.phrasebook.dice import Dice
 from tf_transformer.data.corpora.phrasebook.english import present
 from tf_transformer.data.corpora.phrasebook.german import conjugate, definite_article
+from tf_transformer.data.corpora.phrasebook.marks import mark, new_marks, phrase, plain, possible
 from tf_transformer.data.corpora.phrasebook.noun_phrase import PRONOUNS, NounPhrase
 from tf_transformer.data.corpora.phrasebook.nouns import NOUNS
 from tf_transformer.data.corpora.phrasebook.parts import SUBJECT, clause, noun_phrase, person
@@ -27,8 +28,8 @@ _TIRED_AND_SO_ON = tuple(a for a in fitting(NOUNS[0]) if a.english in ("tired", 
 _CONDITIONS = (
     ("if it rains", "wenn es regnet"),
     ("if it snows", "wenn es schneit"),
-    ("if the weather is good", "wenn das Wetter gut ist"),
-    ("if the weather is bad", "wenn das Wetter schlecht ist"),
+    ("if the weather is good", "wenn das Wetter gut ist", "0-0 1-1 2-2 3-4 4-3"),
+    ("if the weather is bad", "wenn das Wetter schlecht ist", "0-0 1-1 2-2 3-4 4-3"),
     ("if the sun shines", "wenn die Sonne scheint"),
 )
 _MOTIONS = tuple(verb for verb in PREPOSITIONAL if verb.english in ("go to", "go into", "travel to"))
@@ -40,7 +41,7 @@ def _subordinate(dice: Dice) -> Clause:
     kind = dice.below(10)
     if kind < 2:
         adjective = dice.pick(_TIRED_AND_SO_ON)
-        complement = adjective.english, adjective.german
+        complement = phrase(adjective.english, adjective.german)
         return Clause(person(dice, 50, adjective_percent=0), BE, complement=complement, negated=dice.chance(20))
     if kind < 4:
         return clause(dice, "past").but(time=adverbials.past_time(dice))
@@ -55,25 +56,27 @@ def reported(dice: Dice) -> Phrase:
     """ "I know that …", "She asks whether …": the clause that follows has its verb at the end."""
     speaker = dice.pick(PRONOUNS) if dice.chance(70) else person(dice)
     who, wer = speaker.english(), speaker.german()
+    who, wer = phrase(who, wer) if speaker.is_pronoun else (who, wer)
     inner = _subordinate(dice)
     kind = dice.below(10)
     if kind < 2:
-        main = f"{who} {present('know', speaker.person)} that", f"{wer} {conjugate('wissen', speaker.person)}, dass"
+        main = phrase(f"{present('know', speaker.person)} that", f"{conjugate('wissen', speaker.person)}, dass")
     elif kind < 4:
         do = present("do", speaker.person)
-        main = f"{who} {do} not know whether", f"{wer} {conjugate('wissen', speaker.person)} nicht, ob"
+        knows = conjugate("wissen", speaker.person)
+        main = phrase(f"{do} not know whether", f"{knows} nicht, ob", "0-0? 1-1 2-0 3-2")
     elif kind < 6:
-        main = f"{who} {present('ask', speaker.person)} whether", f"{wer} {conjugate(WONDER, speaker.person)}, ob"
+        main = phrase(f"{present('ask', speaker.person)} whether", f"{conjugate(WONDER, speaker.person)}, ob")
     else:
         verb = dice.pick((SAY, HOPE, BELIEVE))
-        main = f"{who} {present(verb.english, speaker.person)} that", f"{wer} {conjugate(verb, speaker.person)}, dass"
-    return sentence(f"{main[0]} {inner.english()}", f"{main[1]} {inner.german_final()}")
+        main = phrase(f"{present(verb.english, speaker.person)} that", f"{conjugate(verb, speaker.person)}, dass")
+    return sentence(f"{who} {main[0]} {inner.english()}", f"{wer} {main[1]} {inner.german_final()}")
 
 
 def reason(dice: Dice) -> Phrase:
     """ "… because …", "… although …"."""
     main = clause(dice)
-    english, german = dice.pick((("because", "weil"), ("because", "weil"), ("although", "obwohl")))
+    english, german = phrase(*dice.pick((("because", "weil"), ("because", "weil"), ("although", "obwohl"))))
     inner = _subordinate(dice)
     return sentence(
         f"{main.english()} {english} {inner.english()}", f"{main.german()}, {german} {inner.german_final()}"
@@ -83,15 +86,17 @@ def reason(dice: Dice) -> Phrase:
 def condition(dice: Dice) -> Phrase:
     """ "If it rains, …": the subordinate clause takes the first place and the verb follows it."""
     main = clause(dice, dice.pick(("present", "present", "can", "must", "want to", "will", "should")))
-    english, german = dice.pick(_CONDITIONS)
+    english, german = phrase(*dice.pick(_CONDITIONS))
     if dice.chance(40):
         adjective = dice.pick(_TIRED_AND_SO_ON)
-        inner = Clause(main.subject, BE, complement=(adjective.english, adjective.german))
+        inner = Clause(main.subject, BE, complement=phrase(adjective.english, adjective.german))
         if not main.subject.is_pronoun:
             inner = inner.but(subject=person(dice, 20, adjective_percent=0))
-        english, german = f"if {inner.english()}", f"wenn {inner.german_final()}"
+        if_, wenn = phrase("if", "wenn")
+        english, german = f"{if_} {inner.english()}", f"{wenn} {inner.german_final()}"
     if dice.chance(50):
-        return sentence(f"{english}, {main.english()}", f"{german}, {main.german_question()}")
+        comma, komma = phrase(",", ",")
+        return sentence(f"{english}{comma} {main.english()}", f"{german}{komma} {main.german_question()}")
     return sentence(f"{main.english()} {english}", f"{main.german()}, {german}")
 
 
@@ -101,12 +106,13 @@ def relative(dice: Dice) -> Phrase:
     inner = Clause(head, LIVE, place=adverbials.home(dice)) if dice.chance(25) else clause(dice, subject=head)
     if dice.chance(40):
         adjective = dice.pick(_TIRED_AND_SO_ON)
-        main = Clause(head, BE, complement=(adjective.english, adjective.german), negated=dice.chance(20))
+        complement = phrase(adjective.english, adjective.german)
+        main = Clause(head, BE, complement=complement, negated=dice.chance(20))
     else:
         main = clause(dice, subject=head)
-    pronoun = definite_article(head.column, "nominative")
+    who, pronoun = phrase("who", definite_article(head.column, "nominative"))
     german = main.but(subject=_Spoken(f"{head.german()}, {pronoun} {inner.german_final_predicate()},", head)).german()
-    return sentence(f"{head.english()} who {inner.english_predicate()} {main.english_predicate()}", german)
+    return sentence(f"{head.english()} {who} {inner.english_predicate()} {main.english_predicate()}", german)
 
 
 class _Spoken:
@@ -127,10 +133,12 @@ def attempt(dice: Dice) -> Phrase:
     subject = person(dice, pronoun_percent=40)
     parts = clause(dice, subject=subject)
     infinitive = parts.german_zu_infinitive()
-    comma = "" if infinitive == parts.verb.zu_infinitive else ","  # only an infinitive with company is set off
+    # Only an infinitive with company is set off.
+    comma = "" if plain(infinitive) == parts.verb.zu_infinitive else ","
+    tries, versucht = phrase(present(TRY.english, subject.person), conjugate(TRY, subject.person))
     return sentence(
-        f"{subject.english()} {present(TRY.english, subject.person)} to {parts.english_infinitive()}",
-        f"{subject.german()} {conjugate(TRY, subject.person)}{comma} {infinitive}",
+        f"{parts.english_subject()} {tries} {mark('to', parts.marks.to)} {parts.english_infinitive()}",
+        f"{parts.german_subject()} {versucht}{comma} {infinitive}",
     )
 
 
@@ -138,7 +146,9 @@ def purpose(dice: Dice) -> Phrase:
     """ "goes into the city in order to buy a book": geht in die Stadt, um ein Buch zu kaufen."""
     main = clause(dice, verb=dice.pick(_MOTIONS))
     parts = clause(dice, subject=main.subject, verb=dice.pick(_PURPOSES))
+    um = new_marks(1)[0]
+    in_order_to = f"{mark('in order', um)} {mark('to', parts.marks.to, possible(um))}"
     return sentence(
-        f"{main.english()} in order to {parts.english_infinitive()}",
-        f"{main.german()}, um {parts.german_zu_infinitive()}",
+        f"{main.english()} {in_order_to} {parts.english_infinitive()}",
+        f"{main.german()}, {mark('um', um)} {parts.german_zu_infinitive()}",
     )

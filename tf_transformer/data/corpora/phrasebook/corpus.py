@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from tf_transformer.data.corpora._corpus import Corpus, Pair, direction
 from tf_transformer.data.corpora.phrasebook import complex_sentences, descriptions, fragments, questions, statements
 from tf_transformer.data.corpora.phrasebook.clause import Phrase
 from tf_transformer.data.corpora.phrasebook.dice import Dice, weighted
+from tf_transformer.data.corpora.phrasebook.marks import marking, marks_of, phrase, plain
 
 # Raised whenever grammar or lexicon change, so that a prepared directory of the old sentences is known as such.
 VERSION = 1
@@ -63,6 +65,18 @@ def phrases(seed: int) -> Iterator[Phrase]:
         yield dice.pick(_TEMPLATES)(dice)
 
 
+def _marked_phrases(seed: int) -> Iterator[Phrase]:
+    """The phrases that are held out and those of `phrases`, with marks."""
+    dice = Dice(seed)
+    with marking():
+        held_out = [phrase(*pair) for pair in HELD_OUT]
+    yield from held_out
+    while True:
+        with marking():
+            pair = dice.pick(_TEMPLATES)(dice)
+        yield pair
+
+
 @lru_cache(maxsize=2)
 def _pairs(seed: int) -> dict[str, tuple[Phrase, ...]]:
     """The phrases of each split. Neither an English nor a German side occurs twice, so no split leaks into another."""
@@ -82,6 +96,62 @@ def _pairs(seed: int) -> dict[str, tuple[Phrase, ...]]:
         splits[name] = tuple(pairs[start : start + SIZES[name]])
         start += SIZES[name]
     return splits
+
+
+class AlignedPair(NamedTuple):
+    """A sentence pair with gold alignment.
+
+    source, target: the sentences.
+    sure, possible: links as pairs of numbers of words (see `text.split_words`), the source's first; all sure ones are
+        possible ones, too.
+    """
+
+    source: str
+    target: str
+    sure: frozenset[tuple[int, int]]
+    possible: frozenset[tuple[int, int]]
+
+
+def phrasebook_alignments(
+    split: str = "test", source_language: str | None = None, target_language: str | None = None, seed: int = 0
+) -> list[AlignedPair]:
+    """The pairs of a split of the phrasebook, in order, with the alignment of their words.
+
+    Words that translate each other are surely linked; auxiliaries, articles and particles that have no counterpart are
+    possibly linked to what they belong to.
+    """
+    from tf_transformer.text import split_words
+
+    corpus = open_phrasebook(source_language, target_language, seed)
+    wanted = set(_pairs(seed)[split])
+    marked: dict[Phrase, Phrase] = {}
+    for pair in _marked_phrases(seed):
+        sides = plain(pair[0]), plain(pair[1])
+        if sides in wanted:
+            marked.setdefault(sides, pair)
+            if len(marked) == len(wanted):
+                break
+    order = (1, 0) if corpus.source_language == "de" else (0, 1)
+    pairs = [[marked[sides][side] for side in order] for sides in _pairs(seed)[split]]
+    words = [split_words(plain(pair[side]) for pair in pairs) for side in (0, 1)]
+    return [
+        AlignedPair(plain(source), plain(target), *_links(_places(source, one), _places(target, other)))
+        for (source, target), one, other in zip(pairs, *words)
+    ]
+
+
+def _places(text: str, words: list) -> list[tuple[str, bool, int]]:
+    """The marks of a text, whether each is sure, and the number of its word."""
+    return [
+        (mark, sure, next(number for number, word in enumerate(words) if word.start <= place < word.end))
+        for place, mark, sure in marks_of(text)
+    ]
+
+
+def _links(source: list[tuple[str, bool, int]], target: list[tuple[str, bool, int]]) -> tuple[frozenset, frozenset]:
+    """Sure and possible links."""
+    found = [((i, j), one and other) for mark, one, i in source for same, other, j in target if mark == same]
+    return frozenset(link for link, sure in found if sure), frozenset(link for link, _ in found)
 
 
 @dataclass(frozen=True)

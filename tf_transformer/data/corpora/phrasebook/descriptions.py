@@ -8,6 +8,7 @@ from tf_transformer.data.corpora.phrasebook.clause import BE, Clause, Phrase
 from tf_transformer.data.corpora.phrasebook.dice import Dice, weighted
 from tf_transformer.data.corpora.phrasebook.english import present
 from tf_transformer.data.corpora.phrasebook.german import conjugate
+from tf_transformer.data.corpora.phrasebook.marks import phrase
 from tf_transformer.data.corpora.phrasebook.noun_phrase import PRONOUNS
 from tf_transformer.data.corpora.phrasebook.nouns import NOUNS
 from tf_transformer.data.corpora.phrasebook.numbers import english_number, german_number
@@ -29,14 +30,14 @@ def quality(dice: Dice) -> Phrase:
         adjectives = [adjective for adjective in adjectives if adjective.english in _PERSONAL]
     adjective = dice.pick(adjectives)
     degree = dice.pick(_DEGREES)
-    complement = degree[0] + adjective.english, degree[1] + adjective.german
+    complement = phrase(degree[0] + adjective.english, degree[1] + adjective.german)
     parts = Clause(subject, BE, complement=complement, negated=dice.chance(25))
     kind = dice.below(10)
     if kind < 7:
         return sentence(parts.english(), parts.german())
     if kind < 8 and not parts.negated:
-        return timed(dice, parts.but(tense="past"), ("yesterday", "gestern"))
-    return timed(dice, parts, dice.pick((("today", "heute"), ("now", "jetzt"))))
+        return timed(dice, parts.but(tense="past"), phrase("yesterday", "gestern"))
+    return timed(dice, parts, phrase(*dice.pick((("today", "heute"), ("now", "jetzt")))))
 
 
 def comparison(dice: Dice) -> Phrase:
@@ -47,19 +48,18 @@ def comparison(dice: Dice) -> Phrase:
     second = noun_phrase(dice, others, _DEFINITE, 0, plural_percent=0)
     adjective = dice.pick([adjective for adjective in shared if adjective in fitting(second.noun)] or shared)
     if dice.chance(65):
-        complement = (
-            f"{adjective.comparative} than {second.english()}",
-            f"{adjective.german_comparative} als {second.german()}",
-        )
+        older, than = phrase(adjective.comparative, adjective.german_comparative), phrase("than", "als")
+        english, german = f"{older[0]} {than[0]}", f"{older[1]} {than[1]}"
     else:
-        complement = f"as {adjective.english} as {second.english()}", f"so {adjective.german} wie {second.german()}"
+        english, german = phrase(f"as {adjective.english} as", f"so {adjective.german} wie")
+    complement = f"{english} {second.english()}", f"{german} {second.german()}"
     parts = Clause(first, BE, complement=complement, negated=dice.chance(15))
     return sentence(parts.english(), parts.german())
 
 
 def age(dice: Dice) -> Phrase:
     number = dice.between(2, 99)
-    complement = f"{english_number(number)} years old", f"{german_number(number)} Jahre alt"
+    complement = phrase(f"{english_number(number)} years old", f"{german_number(number)} Jahre alt")
     subject = dice.pick(PRONOUNS) if dice.chance(20) else noun_phrase(dice, "person", _DEFINITE, 20)
     parts = Clause(subject, BE, complement=complement)
     return sentence(parts.english(), parts.german())
@@ -68,7 +68,8 @@ def age(dice: Dice) -> Phrase:
 def price(dice: Dice) -> Phrase:
     number = dice.between(2, 99) if dice.chance(70) else dice.between(100, 999)
     subject = noun_phrase(dice, "priced", _DEFINITE)
-    parts = Clause(subject, COST, complement=(f"{english_number(number)} euros", f"{german_number(number)} Euro"))
+    count, euros = phrase(english_number(number), german_number(number)), phrase("euros", "Euro")
+    parts = Clause(subject, COST, complement=(f"{count[0]} {euros[0]}", f"{count[1]} {euros[1]}"))
     return sentence(parts.english(), parts.german())
 
 
@@ -77,8 +78,8 @@ def existence(dice: Dice) -> Phrase:
     english, german = _spot(dice)
     tags = "animal small" if english.startswith("under") else "animal person small"
     thing = noun_phrase(dice, tags, ("a", "a", "#", "no", "many"))
-    be = present("be", thing.person), conjugate("sein", thing.person)
-    return sentence(f"there {be[0]} {thing.english()} {english}", f"{german} {be[1]} {thing.german()}")
+    there_is, ist = phrase(f"there {present('be', thing.person)}", conjugate("sein", thing.person), "0-0? 1-0")
+    return sentence(f"{there_is} {thing.english()} {english}", f"{german} {ist} {thing.german()}")
 
 
 def _spot(dice: Dice) -> Phrase:
@@ -86,17 +87,18 @@ def _spot(dice: Dice) -> Phrase:
         english, german = adverbials.place(dice)
         if " " in english:
             return english, german
-    phrase = noun_phrase(dice, "shade", ("the",), adjective_percent=15, plural_percent=0)
-    return f"under {phrase.english()}", f"unter {phrase.german('dative')}"
+    thing = noun_phrase(dice, "shade", ("the",), adjective_percent=15, plural_percent=0)
+    return adverbials.prepositional("under", "unter", thing, "dative")
 
 
 def position(dice: Dice) -> Phrase:
     """ "lies on the table" with the dative, "puts it on the table" with the accusative."""
     surface = noun_phrase(dice, "surface", ("the", "the", "my", "your"), 15, plural_percent=0)
-    english = f"on {surface.english()}"
     if dice.chance(50):
-        parts = Clause(noun_phrase(dice, "laid", SUBJECT), LIE, place=(english, f"auf {surface.german('dative')}"))
+        place = adverbials.prepositional("on", "auf", surface, "dative")
+        parts = Clause(noun_phrase(dice, "laid", SUBJECT), LIE, place=place)
     else:
         thing = noun_phrase(dice, PUT.tags)
-        parts = Clause(person(dice, 35), PUT, object=thing, complement=(english, f"auf {surface.german('accusative')}"))
+        goal = adverbials.prepositional("on", "auf", surface, "accusative")
+        parts = Clause(person(dice, 35), PUT, object=thing, complement=goal)
     return sentence(parts.english(), parts.german())

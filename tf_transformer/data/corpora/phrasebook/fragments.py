@@ -8,7 +8,7 @@ from tf_transformer.data.corpora.phrasebook import adverbials
 from tf_transformer.data.corpora.phrasebook.adjectives import fitting
 from tf_transformer.data.corpora.phrasebook.clause import Phrase
 from tf_transformer.data.corpora.phrasebook.dice import Dice, weighted
-from tf_transformer.data.corpora.phrasebook.german import contract
+from tf_transformer.data.corpora.phrasebook.marks import phrase
 from tf_transformer.data.corpora.phrasebook.noun_phrase import NounPhrase
 from tf_transformer.data.corpora.phrasebook.nouns import NOUNS
 from tf_transformer.data.corpora.phrasebook.numbers import clock_time, english_number, german_number
@@ -38,33 +38,32 @@ _DAYS = (("today is", "heute ist"), ("tomorrow is", "morgen ist"), ("yesterday w
 def things(dice: Dice) -> Phrase:
     """A noun phrase in the nominative: "seven old bakers", sieben alte Bäcker."""
     if dice.chance(4):
-        phrase = mass_phrase(dice, dice.pick(("drink", "staple")), adjective_percent=90)
+        thing = mass_phrase(dice, dice.pick(("drink", "staple")), adjective_percent=90)
     else:
-        phrase = noun_phrase(dice, NOUNS, _DETERMINERS, adjective_percent=85)
-    if phrase.adjectives and not phrase.owner and dice.chance(15):
-        phrase = _with_another_adjective(dice, phrase)
-    return phrase.english(), phrase.german()
+        thing = noun_phrase(dice, NOUNS, _DETERMINERS, adjective_percent=85)
+    if thing.adjectives and not thing.owner and dice.chance(15):
+        thing = _with_another_adjective(dice, thing)
+    return thing.english(), thing.german()
 
 
-def _with_another_adjective(dice: Dice, phrase: NounPhrase) -> NounPhrase:
+def _with_another_adjective(dice: Dice, thing: NounPhrase) -> NounPhrase:
     """A size or an age in front of what the phrase says already: "the big red house"."""
-    sizes = [a for a in fitting(phrase.noun) if a.english in ("big", "small", "old", "young", "beautiful")]
-    other = [a for a in phrase.adjectives if a not in sizes and a.english not in ("good", "bad")]
+    sizes = [a for a in fitting(thing.noun) if a.english in ("big", "small", "old", "young", "beautiful")]
+    other = [a for a in thing.adjectives if a not in sizes and a.english not in ("good", "bad")]
     if not sizes or not other:
-        return phrase
-    return replace(phrase, adjectives=(dice.pick(sizes), *other))
+        return thing
+    return replace(thing, adjectives=(dice.pick(sizes), *other))
 
 
 def prepositions(dice: Dice) -> Phrase:
     """A preposition with its case: "with the old baker", mit dem alten Bäcker."""
     english, german, case, tags = dice.pick(_PREPOSITIONS)
-    phrase = noun_phrase(dice, tags, _OBJECTS, adjective_percent=60)
-    return f"{english} {phrase.english()}", contract(f"{german} {phrase.german(case)}")
+    return adverbials.prepositional(english, german, noun_phrase(dice, tags, _OBJECTS, adjective_percent=60), case)
 
 
 def numbers(dice: Dice) -> Phrase:
     number = dice.between(0, 999)
-    return english_number(number), german_number(number)
+    return phrase(english_number(number), german_number(number))
 
 
 def times(dice: Dice) -> Phrase:
@@ -72,26 +71,32 @@ def times(dice: Dice) -> Phrase:
     english, german = clock_time(dice.between(1, 12), dice.below(12))
     kind = dice.below(3)
     if kind == 0:
-        return f"at {english}", f"um {german}"
+        at, um = phrase("at", "um")
+        return f"{at} {english}", f"{um} {german}"
     if kind == 1:
-        return sentence(f"is it {english}", f"ist es {german}", "?")
-    return sentence(f"it is {english}", f"es ist {german}")
+        is_it, ist_es = phrase("is it", "ist es")
+        return sentence(f"{is_it} {english}", f"{ist_es} {german}", "?")
+    it_is, es_ist = phrase("it is", "es ist")
+    return sentence(f"{it_is} {english}", f"{es_ist} {german}")
 
 
 def dates(dice: Dice) -> Phrase:
     """ "Today is Monday, the third of May.", "on the third of May", and birthdays."""
-    name, time = adverbials.date(dice)
-    day, tag = adverbials.weekday(dice)
-    english, german = dice.pick(_DAYS)
+    name, time, dative = adverbials.date(dice)
+    day, tag = phrase(*adverbials.weekday(dice))
+    english, german = phrase(*dice.pick(_DAYS))
+    comma, komma = phrase(",", ",")
     kind = dice.below(5)
     if kind == 0:
         return sentence(f"{english} {name[0]}", f"{german} {name[1]}")
     if kind == 1:
-        return sentence(f"{english} {day}, {name[0]}", f"{german} {tag}, {name[1]}")
+        return sentence(f"{english} {day}{comma} {name[0]}", f"{german} {tag}{komma} {name[1]}")
     if kind == 2:
         owner, wessen = dice.pick((("my", "mein"), ("your", "dein"), ("his", "sein"), ("her", "ihr")))
-        return sentence(f"{owner} birthday is {time[0]}", f"{wessen} Geburtstag ist {time[1]}")
+        birthday, geburtstag = phrase(f"{owner} birthday is", f"{wessen} Geburtstag ist")
+        return sentence(f"{birthday} {time[0]}", f"{geburtstag} {time[1]}")
     if kind == 3:
         return time
     # The apposition is in the dative, like the day it explains.
-    return f"on {day}, {name[0]}", f"am {tag}, {time[1].replace('am ', 'dem ', 1)}"
+    on, am = phrase("on", "am")
+    return f"{on} {day}{comma} {dative[0]}", f"{am} {tag}{komma} {dative[1]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tf_transformer.data.corpora.phrasebook.marks import MARKS
 from tf_transformer.data.corpora.phrasebook.nouns import Noun
 from tf_transformer.data.corpora.phrasebook.verbs import Verb
 
@@ -19,14 +20,8 @@ _MIXED = {"m": "er en en en", "f": "e e en en", "n": "es es en en", "p": "en en 
 _STRONG = {"m": "er en em en", "f": "e e er er", "n": "es es em en", "p": "e e en er"}
 _DEFINITE = {"m": "der den dem des", "f": "die die der der", "n": "das das dem des", "p": "die die den der"}
 
-_CONTRACTIONS = {
-    "in dem ": "im ",
-    "in das ": "ins ",
-    "an dem ": "am ",
-    "von dem ": "vom ",
-    "zu dem ": "zum ",
-    "zu der ": "zur ",
-}
+_CONTRACTIONS = {"in dem": "im", "in das": "ins", "an dem": "am", "von dem": "vom", "zu dem": "zum", "zu der": "zur"}
+_CONTRACTED = re.compile(f"(in|an|von|zu)({MARKS}*) (dem|das|der)({MARKS}*) ")
 
 # Without -e these would be read as other words: "dank" thanks to, "mal" just.
 _IMPERATIVE_IN_E = ("danken", "malen")
@@ -119,7 +114,6 @@ def imperative(verb: Verb) -> str:
 
 def contract(text: str) -> str:
     """Preposition and article in one word where German has one: im, ins, am, vom, zum, zur."""
-    for long, short in _CONTRACTIONS.items():
-        if text.startswith(long):
-            return short + text[len(long) :]
-    return text
+    found = _CONTRACTED.match(text)
+    short = _CONTRACTIONS.get(f"{found[1]} {found[3]}") if found else None
+    return f"{short}{found[2]}{found[4]} {text[found.end() :]}" if found and short else text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tf_transformer.data.corpora.phrasebook.adjectives import Adjective
@@ -14,6 +14,7 @@ from tf_transformer.data.corpora.phrasebook.german import (
     ein_word,
     noun_form,
 )
+from tf_transformer.data.corpora.phrasebook.marks import mark, new_marks, possible
 from tf_transformer.data.corpora.phrasebook.nouns import Noun
 from tf_transformer.data.corpora.phrasebook.numbers import english_number, german_number
 
@@ -42,6 +43,7 @@ class NounPhrase:
         determiner: "the", an English key of the tables above, or "" for none.
         number: a numeral from 2 on in place of the determiner, or 0.
         owner: "the baker" in "the baker's car", das Auto des Bäckers; the determiner is then not spoken in English.
+        marks: of noun, determiner, and the adjectives.
     """
 
     noun: Noun
@@ -50,6 +52,7 @@ class NounPhrase:
     adjectives: tuple[Adjective, ...] = ()
     number: int = 0
     owner: NounPhrase | None = None
+    marks: tuple[str, ...] = field(default_factory=lambda: new_marks(4), compare=False, repr=False)
 
     is_pronoun = False
 
@@ -72,29 +75,33 @@ class NounPhrase:
         """Whether it is told of for the first time, and German puts it late: ein Auto, sieben Autos, kein Auto."""
         return self.is_indefinite or bool(self.number) or self.determiner in ("no", *STRONG_WORDS)
 
-    def negated(self) -> NounPhrase:
-        """The same phrase with kein."""
-        return replace(self, determiner="no")
+    def negated(self, negation: str) -> NounPhrase:
+        """The same phrase with kein; `negation` is the mark of "not"."""
+        noun, determiner, *adjectives = self.marks
+        return replace(self, determiner="no", marks=(noun, determiner + negation, *adjectives))
 
     def english(self, case: str = "nominative") -> str:
-        words = [adjective.english for adjective in self.adjectives]
-        words.append(self.noun.plural if self.plural else self.noun.english)
+        words = [mark(each.english, own) for each, own in zip(self.adjectives, self.marks[2:])]
+        words.append(mark(self.noun.plural if self.plural else self.noun.english, self.marks[0]))
         if self.owner:
             determiner = self.owner.english() + "'s"
         elif self.number:
-            determiner = english_number(self.number)
+            determiner = mark(english_number(self.number), self.marks[1])
         elif self.determiner == "a":
-            determiner = article(words[0])
+            determiner = mark(article(words[0]), self.marks[1])
         else:
-            determiner = self.determiner
+            determiner = mark(self.determiner, self.marks[1])
         return join(determiner, *words)
 
     def german(self, case: str = "nominative") -> str:
         word, declension = self._german_determiner(case)
         ending = adjective_ending(declension, self.column, case)
-        adjectives = [adjective.stem + ending for adjective in self.adjectives]
+        # The article of "das Auto des Bäckers" is not spoken in English.
+        determined = possible(self.marks[0]) + possible(self.owner.marks[0]) if self.owner else self.marks[1]
+        adjectives = [mark(each.stem + ending, own) for each, own in zip(self.adjectives, self.marks[2:])]
+        noun = mark(noun_form(self.noun, case, self.plural), self.marks[0])
         owner = self.owner.german("genitive") if self.owner else ""
-        return join(word, *adjectives, noun_form(self.noun, case, self.plural), owner)
+        return join(mark(word, determined), *adjectives, noun, owner)
 
     def _german_determiner(self, case: str) -> tuple[str, str]:
         if self.number:

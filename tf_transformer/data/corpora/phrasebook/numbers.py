@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tf_transformer.data.corpora.phrasebook.marks import phrase
+
 _TO_NINETEEN = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
 nineteen
@@ -44,17 +46,18 @@ WEEKDAYS = (
 )
 
 # Minutes in steps of five. German counts twenty-five past and to from the half hour, which belongs to the next hour.
+# The links are those of `marks.phrase`.
 _PAST_AND_TO = (
     ("{this} o'clock", "{this} Uhr"),
     ("five past {this}", "fünf nach {this}"),
     ("ten past {this}", "zehn nach {this}"),
-    ("a quarter past {this}", "Viertel nach {this}"),
+    ("a quarter past {this}", "Viertel nach {this}", "0-0? 1-0 2-1 3-2"),
     ("twenty past {this}", "zwanzig nach {this}"),
-    ("twenty-five past {this}", "fünf vor halb {next}"),
-    ("half past {this}", "halb {next}"),
-    ("twenty-five to {next}", "fünf nach halb {next}"),
+    ("twenty-five past {this}", "fünf vor halb {next}", "0-0? 0-1? 0-2? 1-1? 1-2? 2-2? 2-3?"),
+    ("half past {this}", "halb {next}", "0-0 1-0? 2-1?"),
+    ("twenty-five to {next}", "fünf nach halb {next}", "0-0? 0-1? 0-2? 1-1? 1-2? 2-2? 2-3"),
     ("twenty to {next}", "zwanzig vor {next}"),
-    ("a quarter to {next}", "Viertel vor {next}"),
+    ("a quarter to {next}", "Viertel vor {next}", "0-0? 1-0 2-1 3-2"),
     ("ten to {next}", "zehn vor {next}"),
     ("five to {next}", "fünf vor {next}"),
 )
@@ -103,10 +106,11 @@ def german_ordinal(number: int) -> str:
 
 def clock_time(hour: int, twelfth: int) -> tuple[str, str]:
     """A time of day in words, in both languages: hour from 1 to 12, twelfth of it from 0 to 11 (five minutes each)."""
-    english, german = _PAST_AND_TO[twelfth]
+    english, german, *links = _PAST_AND_TO[twelfth]
     following = hour % 12 + 1
     this = "ein" if hour == 1 and twelfth == 0 else german_number(hour)  # ein Uhr, but zehn nach eins
-    return (
+    return phrase(
         english.format(this=english_number(hour), next=english_number(following)),
         german.format(this=this, next=german_number(following)),
+        *links,
     )

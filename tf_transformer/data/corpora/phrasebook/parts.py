@@ -10,6 +10,7 @@ from tf_transformer.data.corpora.phrasebook import adverbials
 from tf_transformer.data.corpora.phrasebook.adjectives import Adjective, fitting
 from tf_transformer.data.corpora.phrasebook.clause import NONE, Clause
 from tf_transformer.data.corpora.phrasebook.dice import Dice, weighted
+from tf_transformer.data.corpora.phrasebook.marks import phrase
 from tf_transformer.data.corpora.phrasebook.noun_phrase import PRONOUNS, Nominal, NounPhrase
 from tf_transformer.data.corpora.phrasebook.nouns import MASS_NOUNS, Noun, with_tags
 from tf_transformer.data.corpora.phrasebook.verbs import (
@@ -166,5 +167,7 @@ def clause(
     place = NONE
     if verb.english in _PLACED_VERBS and dice.chance(20 if object_ else 40):
         place = adverbials.place(dice)
-    manner = ("by bus", "mit dem Bus") if verb.english == "travel to" and dice.chance(50) else NONE
+    manner = NONE
+    if verb.english == "travel to" and dice.chance(50):
+        manner = phrase("by bus", "mit dem Bus", "0-0 0-1? 1-1? 1-2")
     return Clause(subject, verb, tense, object_, recipient, negated=negated, place=place, manner=manner)

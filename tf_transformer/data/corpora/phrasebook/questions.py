@@ -7,6 +7,7 @@ from tf_transformer.data.corpora.phrasebook.clause import Clause, Phrase
 from tf_transformer.data.corpora.phrasebook.dice import Dice
 from tf_transformer.data.corpora.phrasebook.english import join
 from tf_transformer.data.corpora.phrasebook.german import imperative
+from tf_transformer.data.corpora.phrasebook.marks import mark, phrase, possible
 from tf_transformer.data.corpora.phrasebook.noun_phrase import PRONOUNS, NounPhrase
 from tf_transformer.data.corpora.phrasebook.nouns import with_tags
 from tf_transformer.data.corpora.phrasebook.parts import NEGATED_OBJECT, clause, noun_phrase, person, subject_of
@@ -45,7 +46,7 @@ def _time(dice: Dice, tense: str) -> Phrase:
 
 
 def when_or_why(dice: Dice) -> Phrase:
-    english, german = dice.pick((("when", "wann"), ("why", "warum"), ("why", "warum")))
+    english, german = phrase(*dice.pick((("when", "wann"), ("why", "warum"), ("why", "warum"))))
     parts = clause(dice, dice.pick(_TENSES))
     return sentence(f"{english} {parts.english_question()}", parts.german(front=german), "?")
 
@@ -54,20 +55,22 @@ def where(dice: Dice) -> Phrase:
     verb = LIVE if dice.chance(30) else dice.pick(INTRANSITIVE[:6])
     tense = "present" if verb is LIVE else dice.pick(_TENSES)
     parts = Clause(subject_of(dice, verb), verb, tense)
-    return sentence(f"where {parts.english_question()}", parts.german(front="wo"), "?")
+    english, german = phrase("where", "wo")
+    return sentence(f"{english} {parts.english_question()}", parts.german(front=german), "?")
 
 
 def what(dice: Dice) -> Phrase:
     verb = dice.pick(_WITH_THINGS)
     parts = Clause(subject_of(dice, verb), verb, dice.pick(_TENSES))
-    return sentence(f"what {parts.english_question()}", parts.german(front="was"), "?")
+    english, german = phrase("what", "was")
+    return sentence(f"{english} {parts.english_question()}", parts.german(front=german), "?")
 
 
 def whom(dice: Dice) -> Phrase:
     verb = dice.pick(_WITH_PERSONS)
     parts = Clause(person(dice, 35), verb, dice.pick(_TENSES))
-    german = "wem" if verb.case == "dative" else "wen"
-    return sentence(f"whom {parts.english_question()}", parts.german(front=german), "?")
+    english, german = phrase("whom", "wem" if verb.case == "dative" else "wen")
+    return sentence(f"{english} {parts.english_question()}", parts.german(front=german), "?")
 
 
 class _Who:
@@ -96,7 +99,8 @@ def which_or_how_many(dice: Dice) -> Phrase:
     plural = dice.chance(50)
     if plural:
         thing = NounPhrase(dice.pick(with_tags(verb.tags)), "", True)
-        english, german = f"how many {thing.english()}", f"wie viele {thing.german(verb.case)}"
+        english, german = phrase("how many", "wie viele")
+        english, german = f"{english} {thing.english()}", f"{german} {thing.german(verb.case)}"
     else:
         thing = noun_phrase(dice, verb.tags, ("which",))
         english, german = thing.english(), thing.german(verb.case)
@@ -109,14 +113,16 @@ def at_the_counter(dice: Dice) -> Phrase:
     kind = dice.below(4)
     if kind == 0:
         parts = Clause(noun_phrase(dice, "priced", ("the", "the", "this")), COST)
-        return sentence(f"how much {parts.english_question()}", parts.german(front="wie viel"), "?")
+        english, german = phrase("how much", "wie viel")
+        return sentence(f"{english} {parts.english_question()}", parts.german(front=german), "?")
     if kind == 1:
         parts = Clause(noun_phrase(dice, "ride", ("the",)), dice.pick((LEAVE, ARRIVE)))
-        return sentence(f"when {parts.english_question()}", parts.german(front="wann"), "?")
+        english, german = phrase("when", "wann")
+        return sentence(f"{english} {parts.english_question()}", parts.german(front=german), "?")
     if kind == 2:
         thing = noun_phrase(dice, "front goal small pet kin", ("the", "the", "my", "your", "his", "her", "our"))
-        be, ist = ("are", "sind") if thing.plural else ("is", "ist")
-        return sentence(f"where {be} {thing.english()}", f"wo {ist} {thing.german()}", "?")
+        where_is, wo_ist = phrase(*(("where are", "wo sind") if thing.plural else ("where is", "wo ist")))
+        return sentence(f"{where_is} {thing.english()}", f"{wo_ist} {thing.german()}", "?")
     parts = Clause(noun_phrase(dice, "ride", ("the", "the", "our", "this")), dice.pick((LEAVE, ARRIVE)))
     parts = parts.but(time=adverbials.time_of_day(dice))
     return sentence(parts.english(), parts.german())
@@ -128,8 +134,11 @@ def request(dice: Dice) -> Phrase:
     negated = dice.chance(25)
     object_ = noun_phrase(dice, verb.tags, NEGATED_OBJECT)
     parts = Clause(_YOU, verb, object=object_, negated=negated)
-    english = join("do not" if negated else "", parts.english_infinitive())
-    german = join(imperative(verb), parts.german_after_verb())
+    own = parts.marks
+    do_not = join(mark("do", possible(own.verb)), mark("not", own.negation)) if negated else ""
+    english = join(do_not, parts.english_infinitive())
+    german = join(mark(imperative(verb), own.verb), parts.german_after_verb())
     if not negated and dice.chance(50):
-        return sentence(f"please {english}", f"bitte {german}")
+        please, bitte = phrase("please", "bitte")
+        return sentence(f"{please} {english}", f"{bitte} {german}")
     return sentence(english, german, "!")

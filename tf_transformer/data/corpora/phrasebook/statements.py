@@ -5,6 +5,7 @@ from __future__ import annotations
 from tf_transformer.data.corpora.phrasebook import adverbials
 from tf_transformer.data.corpora.phrasebook.clause import Clause, Phrase
 from tf_transformer.data.corpora.phrasebook.dice import Dice, weighted
+from tf_transformer.data.corpora.phrasebook.marks import mark, new_marks, phrase, possible
 from tf_transformer.data.corpora.phrasebook.parts import clause, mass_phrase, noun_phrase, person
 from tf_transformer.data.corpora.phrasebook.verbs import DRINK, HAVE, INTRANSITIVE, LIVE, TRANSITIVE
 
@@ -12,9 +13,10 @@ _MODAL_TENSES = weighted({"can": 3, "must": 3, "want to": 3, "should": 2, "may":
 _NEGATED_TENSES = weighted({"can": 3, "want to": 2, "should": 2, "may": 1, "would like to": 1, "will": 3})
 
 
-def sentence(english: str, german: str, mark: str = ".") -> Phrase:
-    """Both sides with a capital letter in front and a mark at the end."""
-    return english[0].upper() + english[1:] + mark, german[0].upper() + german[1:] + mark
+def sentence(english: str, german: str, stop: str = ".") -> Phrase:
+    """Both sides with a capital letter in front and a period or other stop at the end."""
+    stops = phrase(stop, stop)
+    return english[0].upper() + english[1:] + stops[0], german[0].upper() + german[1:] + stops[1]
 
 
 def timed(dice: Dice, parts: Clause, time: Phrase, front_percent: int = 40) -> Phrase:
@@ -31,7 +33,7 @@ def present(dice: Dice) -> Phrase:
     if kind < 4:
         return sentence(parts.english(), parts.german())
     if kind < 6:
-        parts = parts.but(frequency=dice.pick(adverbials.FREQUENCIES))
+        parts = parts.but(frequency=adverbials.frequency(dice))
         return sentence(parts.english(), parts.german())
     return timed(dice, parts, adverbials.present_time(dice))
 
@@ -68,9 +70,11 @@ def liking(dice: Dice) -> Phrase:
     else:
         verb = dice.pick(_LIKED)
         object_ = noun_phrase(dice, verb.tags, ("",))
-    parts = Clause(subject, verb, object=object_, frequency=("", "gern"))
-    like = "likes" if subject.person == "er" else "like"
-    return sentence(f"{subject.english()} {like} to {parts.english_infinitive()}", parts.german())
+    gern = new_marks(1)[0]
+    parts = Clause(subject, verb, object=object_, frequency=("", mark("gern", gern)))
+    like = mark("likes" if subject.person == "er" else "like", gern)
+    to = mark("to", possible(gern), possible(parts.marks.verb))
+    return sentence(f"{parts.english_subject()} {like} {to} {parts.english_infinitive()}", parts.german())
 
 
 _LIKED = tuple(verb for verb in TRANSITIVE if verb.english in ("eat", "read", "write", "paint", "bake", "cook"))
