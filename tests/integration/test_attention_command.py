@@ -107,3 +107,26 @@ def test_numbers_are_checked(workdir, numbers, capsys):
         main(["attention", "--workdir", str(workdir), "a dog", "--layers", numbers])
     assert stopped.value.code == 2
     assert "such as 1,3 or 2-4" in capsys.readouterr().err
+
+
+def test_heads_for_alignment_are_chosen_and_written(workdir, tmp_path, capsys):
+    for name, lines in (("source", toy_sentences(5, 1)), ("target", toy_sentences(5, 2)), ("gold", ["0-0 1?1"] * 5)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    before = json.loads((workdir / "config.json").read_text())
+    files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "target")]
+    command = ["attention", "--workdir", str(workdir), "--choose-alignment", *files]
+    assert main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["pairs"] == 5 and len(told["candidates"]) == 3 * 3 + 3 + 2
+    assert told["candidates"][0]["agreement"] == max(each["agreement"] for each in told["candidates"])
+    after = json.loads((workdir / "config.json").read_text())
+    assert after["decoding"].pop("alignment_heads") == told["alignment_heads"] == told["candidates"][0]["heads"]
+    del before["decoding"]["alignment_heads"]
+    assert after == before
+    assert main([*command, "--alignments", str(tmp_path / "gold")]) == 0
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert table[0] == ["heads", "agreement", "AER"] and table[1][2] != "-"
+    (tmp_path / "gold").write_text("0-0\n")
+    assert main([*command, "--alignments", str(tmp_path / "gold")]) == 1
+    assert "as many lines in --alignments as pairs, 5. Received: 1" in " ".join(capsys.readouterr().err.split())
+    assert main(["attention", "--workdir", str(workdir), "--choose-alignment", "--alignments", "x"]) == 1

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_transformer.config import ModelConfig
 from tf_transformer.decoding._batching import Batch, map_batches
+from tf_transformer.decoding._options import Hypotheses
 from tf_transformer.decoding._search import Ids, log_probs_of, text_to_ids
 from tf_transformer.layers import padding_mask
 from tf_transformer.model import Transformer
@@ -237,13 +238,10 @@ def _padded_links(links: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def cross_attention(
-    model: Transformer, tokenizers: TokenizerPair, source: Ids, target: tf.Tensor, lengths: tf.Tensor
+    model: Transformer, tokenizers: TokenizerPair, source: Ids, found: Hypotheses
 ) -> dict[str, tf.Tensor]:
-    """The pieces of both sides and all cross-attention weights: outputs of the signature `attention`.
-
-    Args:
-        target, lengths: translations (N, T) int32 and how many of their ids count.
-    """
+    """The pieces of source and best hypothesis, and cross-attention weights: outputs of the signature `attention`."""
+    target, lengths = found.ids[:, 0], found.lengths[:, 0]
     weights, _ = force(model, source.ids, target, with_log_probs=False)
     written = tf.range(tf.shape(target)[1]) < lengths[:, None]
     return {

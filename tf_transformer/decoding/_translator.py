@@ -49,11 +49,10 @@ class Translator(tf.Module):
     """A model with its tokenizers and a search. It needs Keras on TensorFlow.
 
     With string tensors, `translate`, `document`, `nbest`, `score`, `attention`, `alignment` and `segments` are graph
-    functions, the signatures of an export. Each row is independent of the others in its batch. An empty source
-    gives "".
+    functions, the signatures of an export. Each row is independent of the others. An empty source gives "".
 
-    `translate` and `document` translate texts of any number of sentences and lines (`translate` only if
-    `decoding.segmentation` is set). The other methods treat each text as one sentence, and count its sentences.
+    `document` translates texts of any number of sentences and lines, and so does `translate` if `decoding.segmentation`
+    is set. The other methods treat each text as one sentence, and count its sentences.
 
     Args:
         model: a `Transformer`; its weights may change between calls.
@@ -140,9 +139,8 @@ class Translator(tf.Module):
         """The K best translations of each text, in the order of their scores.
 
         Lists give one `Translation` per text. A string tensor [N] gives the outputs of the signature `nbest`,
-        {"translations": [N, K], "scores": [N, K] float32, "truncated": [N] bool, "sentences": [N] int32}, whose
-        "scores" are log-probabilities.
-        The search orders by log-probability divided by the length penalty, so they need not fall from left to right.
+        {"translations": [N, K], "scores": [N, K] float32, "truncated": [N] bool, "sentences": [N] int32}. The "scores"
+        are log-probabilities; the search divides them by the length penalty, so they need not fall from left to right.
         """
         if tf.is_tensor(texts):
             return self._nbest(texts, prefixes)
@@ -158,8 +156,7 @@ class Translator(tf.Module):
         """The log-probability of each target given its source, and the number of its tokens with EOS.
 
         Lists give one `PairScore` per pair. String tensors [N] give the outputs of the signature `score`,
-        {"score": [N] float32, "tokens": [N] int32, "sentences": [N] int32}, the last of the source. It is computed in
-        the model's precision; a search is in float32.
+        {"score": [N] float32, "tokens": [N] int32, "sentences": [N] int32 of the source}, in the model's precision.
         """
         if tf.is_tensor(sources):
             found = self._score(sources, targets)
@@ -197,8 +194,7 @@ class Translator(tf.Module):
         source = self._read(text)
         found = self._search(source, text, nbest=1)
         tokenizers = TokenizerPair(self.source_tokenizer, self.target_tokenizer)
-        maps = cross_attention(self.model, tokenizers, source, found.ids[:, 0], found.lengths[:, 0])
-        return maps | self._sentences(text)
+        return cross_attention(self.model, tokenizers, source, found) | self._sentences(text)
 
     def alignment(self, text: tf.Tensor, target: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """The best or a given translation, the words of both texts, links between them, and a confidence per word.
@@ -278,7 +274,9 @@ class Translator(tf.Module):
     def _within_positions(self, length: int) -> int:
         return min(length, self.model.config.max_positions) if self.model.config.positions == "learned" else length
 
-    def _search(self, source: Ids, text: tf.Tensor, nbest: int | None = None, prefix: Ids | None = None) -> Hypotheses:
+    def _search(
+        self, source: Ids, text: tf.Tensor | None = None, nbest: int | None = None, prefix: Ids | None = None
+    ) -> Hypotheses:
         config = self.decoding
         rows = search_rows(source, prefix, config.max_extra_length, self.longest_target)
         options = search_options(config, self.model.config, nbest)
