@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+# This script, and the one that runs others of them.
+REPEATED = ("__main__", "targets")
 
 
 def names() -> list[str]:
@@ -13,7 +15,7 @@ def names() -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    chosen = [word for word in arguments if not word.startswith("-")] or [n for n in names() if n != "__main__"]
+    chosen = [word for word in arguments if not word.startswith("-")] or [n for n in names() if n not in REPEATED]
     options = [word for word in arguments if word.startswith("-")]
     unknown = [name for name in chosen if name not in names()]
     if unknown:

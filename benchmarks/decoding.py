@@ -7,8 +7,10 @@ Without `--peer-envs` only our own figures are measured. `ratio_<peer>` is our t
 is better. Rounds of ours and theirs alternate, a ratio is taken within a round, and the median of the rounds is
 reported, because figures of a shared machine vary more than ratios. Output lengths are forced.
 
-Ours is measured twice: as one call on all threads, and side by side as `translate` and `evaluate` work: the rows
-divided among the cores, each part on one thread.
+Ours is measured as one call on all threads, and side by side as `translate` and `evaluate` work: the rows divided
+among the cores, each part on one thread. With `--shortlist N` both are measured with a shortlist of N random candidates
+per source token, too. The targets of the project (`ratio_*`, `side_by_side_ratio_*`, `single_*_ratio_*`,
+`shortlist_ratio_*`) come from one command; `--here` takes CTranslate2 from this environment instead of --peer-envs.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from benchmarks.peers import running
 
@@ -35,28 +38,39 @@ def main() -> None:
     if args.child:
         print(json.dumps(measure(args.child, args)))
         return
-    with tempfile.TemporaryDirectory() as directory:
-        export(directory, args.beam, args.vocab, args.preset)
-        figures = compare(directory, args)
-        figures |= lengths_and_single_rows(directory, args)
+    with tempfile.TemporaryDirectory() as folder:
+        directory, figures = export(f"{folder}/model", args.beam, args.vocab, args.preset), {}
+        short = args.shortlist and export(f"{folder}/short", args.beam, args.vocab, args.preset, args.shortlist)
+        greedy = export(f"{folder}/greedy", 1, args.vocab, args.preset)
+        figures |= compare(directory, short, args)
+        figures |= single_sentences({args.beam: directory, 1: greedy}, args)
+        figures |= lengths(directory, args)
     print(json.dumps(figures) if args.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     running.add_arguments(parser)
-    for name, value in (WORK | {"rounds": 3}).items():
+    for name, value in (WORK | {"rounds": 5}).items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--preset", default="base", help="of our model; the peers' is always base (default base)")
     parser.add_argument("--lengths", type=int, nargs="*", default=[28, 112, 448], help="output lengths, ours alone")
+    parser.add_argument("--shortlist", type=int, metavar="N", help="also with N candidates per source token")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
-    """A SavedModel from ids (N, S) and output lengths (N,) to ids (N, K, L), by the translator's own search."""
+def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlist: int | None = None) -> str:
+    """A SavedModel from ids (N, S) and output lengths (N,) to ids (N, K, L), by the translator's own search.
+
+    Args:
+        shortlist: random candidates per source token; None: the whole vocabulary.
+
+    Returns:
+        Its directory.
+    """
     os.environ.update(ENVIRONMENT)
     import tensorflow as tf
 
@@ -69,6 +83,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
     with inference_layout():
         module.model = Transformer(config)
+    module.shortlist = None if shortlist is None else _random_shortlist(vocab, shortlist)
     options = SearchOptions(eos_id=3, beam_size=beam, nbest=1, min_length=100_000, forbidden_ids=(0, 2))
 
     @tf.function(
@@ -77,9 +92,22 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base") -> None:
     def decode(source, max_lengths):
         lengths = tf.fill(tf.shape(max_lengths), tf.shape(source)[1])
         rows = {"source": source, "lengths": lengths, "max_lengths": max_lengths}
-        return {"ids": search_ids(module.model, rows, options).ids}
+        return {"ids": search_ids(module.model, rows, options, shortlist=module.shortlist).ids}
 
     tf.saved_model.save(module, directory, signatures=decode)
+    return directory
+
+
+def _random_shortlist(vocab: int, candidates: int) -> Any:
+    """A shortlist whose candidates have a natural overlap: few of them are frequent, as in a lexical table."""
+    import numpy as np
+
+    from tf_transformer.decoding import CandidateTable, Shortlist
+
+    random = np.random.default_rng(0)
+    table = np.minimum(4 + (random.pareto(0.6, (vocab, candidates)) * 30).astype(np.int64), vocab - 1)
+    frequent = np.concatenate([[3], np.arange(4, 104)]).astype(np.int32)
+    return CandidateTable(Shortlist(table.astype(np.int32), frequent, vocab, {}))
 
 
 def measure(directory: str, args: argparse.Namespace) -> dict:
@@ -116,22 +144,29 @@ def ours(directory: str, args: argparse.Namespace, **changes) -> float:
     return json.loads(_output(command)[-1])["median"]
 
 
-def compare(directory: str, args: argparse.Namespace) -> dict:
+def compare(directory: str, short: str | None, args: argparse.Namespace) -> dict:
     """Ours and the peers' tokens per second, and the ratios."""
-    speeds: dict[str, list[float]] = {"ours": [], "ours_side_by_side": []}
-    for _ in range(args.rounds):
-        speeds["ours"].append(ours(directory, args))
-        speeds["ours_side_by_side"].append(ours(directory, args, threads=_cores()))
-        options = {name: getattr(args, name) for name in WORK} | SIZES
-        for name, speed in running.measure_peers("decode", args.peer_envs, options).items():
+    ways = {"ours": (directory, 1), "ours_side_by_side": (directory, _cores())}
+    if short:
+        ways |= {"ours_shortlist": (short, 1), "ours_shortlist_side_by_side": (short, _cores())}
+    options = {name: getattr(args, name) for name in WORK} | SIZES
+    peers = {"": options, "_two_batches": options | {"inter-threads": 2}}
+    speeds: dict[str, list[float]] = {}
+    for number in range(args.rounds):
+        found = {name: ours(model, args, threads=threads) for name, (model, threads) in ways.items()}
+        for suffix, flags in peers.items():
+            only = ("ctranslate2",) if suffix else None
+            measured = running.measure_peers("decode", args.peer_envs, flags, only, args.here)
+            found |= {f"{name}{suffix}": speed for name, speed in measured.items()}
+        for name, speed in found.items():
             speeds.setdefault(name, []).append(speed)
-        told = ", ".join(f"{name} {values[-1]:.1f}" for name, values in speeds.items())
-        print(f"round {len(speeds['ours'])}, tokens per second: {told}", file=sys.stderr, flush=True)
+        told = ", ".join(f"{name} {speed:.1f}" for name, speed in found.items())
+        print(f"round {number + 1}, tokens per second: {told}", file=sys.stderr, flush=True)
     figures = {f"{name}_tokens_per_second": round(statistics.median(values), 1) for name, values in speeds.items()}
-    for name, theirs in speeds.items():
-        if not name.startswith("ours"):
-            figures[f"ratio_{name}"] = _ratio(speeds["ours"], theirs)
-            figures[f"side_by_side_ratio_{name}"] = _ratio(speeds["ours_side_by_side"], theirs)
+    for way in ways:
+        prefix = way.removeprefix("ours").removeprefix("_")
+        for peer in (name for name in speeds if name not in ways):
+            figures[f"{prefix}{'_' * bool(prefix)}ratio_{peer}"] = _ratio(speeds[way], speeds[peer])
     return figures
 
 
@@ -144,14 +179,31 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
     return round(statistics.median(one / other for one, other in zip(ours, theirs)), 3)
 
 
-def lengths_and_single_rows(directory: str, args: argparse.Namespace) -> dict:
-    """Our milliseconds per step by output length, and the speed of one sentence alone."""
+def single_sentences(models: dict[int, str], args: argparse.Namespace) -> dict:
+    """One sentence alone, by beam size: ours and CTranslate2's tokens per second, and the ratios."""
+    figures: dict[str, float] = {}
+    for beam, directory in models.items():
+        speeds: dict[str, list[float]] = {}
+        flags = {name: getattr(args, name) for name in WORK} | SIZES | {"batch": 1, "beam": beam}
+        for _ in range(args.rounds):
+            found = {"ours": ours(directory, args, batch=1, beam=beam)}
+            found |= running.measure_peers("decode", args.peer_envs, flags, ("ctranslate2",), args.here)
+            for name, speed in found.items():
+                speeds.setdefault(name, []).append(speed)
+        label = f"single_beam{beam}"
+        figures |= {f"{label}_{name}_tokens_per_second": round(statistics.median(v), 1) for name, v in speeds.items()}
+        peers = [name for name in speeds if name != "ours"]
+        figures |= {f"{label}_ratio_{name}": _ratio(speeds["ours"], speeds[name]) for name in peers}
+    return figures
+
+
+def lengths(directory: str, args: argparse.Namespace) -> dict:
+    """Our milliseconds per step by output length."""
     figures = {}
     for length in args.lengths:
         speed = ours(directory, args, target=length, repeat=1 if length > 100 else args.repeat)
         figures[f"milliseconds_per_step_at_{length}"] = round(1000 * args.batch / speed, 2)
-    alone = ours(directory, args, batch=1)
-    return figures | {"batch_1_tokens_per_second": round(alone, 1)}
+    return figures
 
 
 def _flags(options: dict) -> list[str]:

