@@ -4,12 +4,15 @@
 
 `verify_export` runs it: what it can load and answer, any machine can. REQUESTS is a JSON list of [signature, inputs],
 with strings in base64; ANSWERS becomes {"answers": […], "load_seconds": …, "imported": […]}, with arrays in the form of
-`encode`. It imports none of this package, and nothing of this package may be imported by what it loads.
+`encode`. It imports none of this package, and nothing of this package may be imported by what it loads. The process
+ends with the one that started it: at the end of standard input.
 """
 
 import base64
 import json
+import os
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -51,5 +54,12 @@ def main(saved_model: str, requests: str, answers: str) -> None:
         json.dump({"answers": found, "load_seconds": seconds, "imported": ours}, stream)
 
 
+def _end_with_input() -> None:
+    """End this process when standard input ends: its writer has ended, even if it was killed."""
+    os.read(0, 1)
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_end_with_input, daemon=True).start()
     main(*sys.argv[1:])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer._files import atomic_directory
+from tf_transformer._files import atomic_directory, remove_leftovers_of
 from tf_transformer.config import DecodingConfig, ModelConfig
 from tf_transformer.text import Tokenizer, TokenizerPair, save_tokenizers
 from tf_transformer.workdir import Workdir
@@ -61,6 +61,7 @@ def write_ctranslate2(
 ) -> pathlib.Path:
     """Write weights by name as the CTranslate2 model directory `output`: see `export_ctranslate2`."""
     output = pathlib.Path(output)
+    remove_leftovers_of(output)
     if model.decoder_autoregression != "attention":
         raise ValueError(
             "CTranslate2 has no SSRU: expected a model with decoder_autoregression='attention'. Received: "

@@ -2,10 +2,10 @@
 
 import os
 import pathlib
-import tempfile
 from typing import Any
 
 from tf_transformer.config import Config
+from tf_transformer.export import _publishing
 from tf_transformer.export._saved_model import Export, export_saved_model
 from tf_transformer.model import Transformer
 from tf_transformer.text import Tokenizer, TokenizerPair
@@ -42,7 +42,7 @@ def export_model(
     optimizer = getattr(model, "optimizer", None)
     step = 0 if optimizer is None else int(optimizer.iterations)
     data = {"source_language": languages[0], "target_language": languages[1], "tokenizer": {"sha256": pair.sha256}}
-    with tempfile.TemporaryDirectory(prefix="tf_transformer-") as folder:
-        workdir = Workdir.create(pathlib.Path(folder) / "run", Config(preset="custom", model=model.config), pair, data)
+    with _publishing.workspace(pathlib.Path(output)) as folder:
+        workdir = Workdir.create(folder / "run", Config(preset="custom", model=model.config), pair, data)
         save_checkpoint(workdir.checkpoints / step_directory(step), model_tensors(model), step=step)
         return export_saved_model(workdir, output, weights=weights, **decoding)

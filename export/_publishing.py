@@ -6,14 +6,14 @@ import pathlib
 import stat
 from collections.abc import Iterator
 
-from tf_transformer._files import hidden_directory, sha256_of_file, sync, sync_tree
+from tf_transformer._files import hidden_directory, named_errors, sha256_of_file, sync, sync_tree
 from tf_transformer._model_versions import next_version
 
 
 @contextlib.contextmanager
 def workspace(base: pathlib.Path) -> Iterator[pathlib.Path]:
     """An empty directory in MODEL_BASE that servers ignore, removed at the end; killed exports' are removed too."""
-    with hidden_directory(base, "export") as directory:
+    with named_errors(base), hidden_directory(base, "export") as directory:
         yield directory
 
 

@@ -75,7 +75,7 @@ def _publish(candidate: Candidate, place: pathlib.Path, base: pathlib.Path) -> E
     directory = directory.rename(place / "moved elsewhere")
     _publishing.make_read_only(directory)
     logger.info("Checking the export in a separate process (%d requests) …", len(requests))
-    trial = verify_export(directory, requests, expected, timeout=600 + 20 * seconds)
+    trial = verify_export(directory, requests, expected, timeout=600 + 20 * seconds, scratch=place)
     if _publishing.checksums(directory) != written:
         raise ExportRejected(
             "The files of the export changed while it was loaded; nothing was published. Export again."

@@ -103,7 +103,11 @@ def answer(functions: Mapping[str, Callable], requests: list[Request]) -> list[A
 
 
 def verify_export(
-    directory: pathlib.Path, requests: list[Request], expected: list[Answer], timeout: float | None = None
+    directory: pathlib.Path,
+    requests: list[Request],
+    expected: list[Answer],
+    timeout: float | None = None,
+    scratch: pathlib.Path | None = None,
 ) -> Trial:
     """Raises ExportRejected, with the first differences, unless a clean process gives the expected answers.
 
@@ -111,9 +115,10 @@ def verify_export(
         directory: the SavedModel.
         requests, expected: from `trial_requests`.
         timeout: seconds after which it is rejected for not answering; None: no limit.
+        scratch: directory for requests and answers; None: that of temporary files.
     """
     began = time.monotonic()
-    found, load_seconds = answers_of_clean_process(directory, requests, timeout)
+    found, load_seconds = answers_of_clean_process(directory, requests, timeout, scratch)
     differences = [
         difference for asked, one, other in zip(requests, expected, found) for difference in _compare(asked, one, other)
     ]
@@ -128,16 +133,16 @@ def verify_export(
 
 
 def answers_of_clean_process(
-    directory: pathlib.Path, requests: list[Request], timeout: float | None = None
+    directory: pathlib.Path, requests: list[Request], timeout: float | None = None, scratch: pathlib.Path | None = None
 ) -> tuple[list[Answer], float]:
     """The answers of a SavedModel in a separate process, and the seconds it took to load."""
     asked = [
         [name, {key: [_to_text(row) for row in rows] for key, rows in inputs.items()}] for name, inputs in requests
     ]
-    with tempfile.TemporaryDirectory() as scratch:
-        question, reply = pathlib.Path(scratch, "requests.json"), pathlib.Path(scratch, "answers.json")
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        question, reply = pathlib.Path(folder, "requests.json"), pathlib.Path(folder, "answers.json")
         question.write_text(json.dumps(asked), encoding="utf-8")
-        _run([str(directory.resolve()), str(question), str(reply)], scratch, timeout)
+        _run([str(directory.resolve()), str(question), str(reply)], folder, timeout)
         result = json.loads(reply.read_text(encoding="utf-8"))
     if result["imported"]:
         raise ExportRejected(f"Loading the export imported {', '.join(result['imported'])}, which other machines lack.")
@@ -145,16 +150,22 @@ def answers_of_clean_process(
     return answers, result["load_seconds"]
 
 
-def _run(arguments: list[str], scratch: str, timeout: float | None) -> None:
-    """Run the script. `-P` keeps its own folder off the module path."""
+def _run(arguments: list[str], folder: str, timeout: float | None) -> None:
+    """Run the script in `folder`. `-P` keeps its own folder off the module path.
+
+    Its standard input is a pipe that this process holds open, and at whose end the script ends: it does not outlive
+    this process, even if that is killed.
+    """
     command = [sys.executable, "-P", str(_SCRIPT), *arguments]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    reading, writing = os.pipe()
     try:
-        done = subprocess.run(
-            command, cwd=scratch, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout
-        )
+        done = subprocess.run(command, cwd=folder, env=environment, stdin=reading, capture_output=True, timeout=timeout)
     except subprocess.TimeoutExpired:
         raise ExportRejected(f"The export did not answer within {timeout:.0f} s; nothing was published.") from None
+    finally:
+        os.close(reading)
+        os.close(writing)
     if done.returncode:
         written = [line for line in done.stderr.splitlines() if not is_startup_message(line)]
         lines = [line.decode("utf-8", "replace") for line in written]

@@ -6,6 +6,7 @@ the same name removes it. Where the file system has no such locks, leftovers sta
 """
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import glob
@@ -21,7 +22,9 @@ from typing import Any, BinaryIO
 
 _WRITING = ".writing-"
 _NEW, _OLD = "new", "old"
-_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Error numbers of writing that reading never has."""
+_WRITE_ERRORS = NO_SPACE | {errno.EIO, errno.EROFS}
 
 
 @contextlib.contextmanager
@@ -34,7 +37,7 @@ def atomic_write(path: str | os.PathLike, *, exclusive: bool = False) -> Iterato
         exclusive: raise OSError if another process is writing this file. False: the last one to finish wins.
     """
     path = pathlib.Path(os.path.realpath(path))
-    with _named_errors(path):
+    with named_errors(path):
         _remove_leftovers_of(path, exclusive)
         hidden, stream = _create_file(path)
         try:
@@ -73,7 +76,7 @@ def atomic_directory(
         exclusive: raise OSError if another process is writing this directory. False: the last one to finish wins.
     """
     path = pathlib.Path(os.path.realpath(path))
-    with _named_errors(path), hidden_directory(path.parent, path.name, exclusive=exclusive) as hidden:
+    with named_errors(path), hidden_directory(path.parent, path.name, exclusive=exclusive) as hidden:
         new = hidden / _NEW
         new.mkdir()
         yield new
@@ -107,6 +110,15 @@ def remove_directory(path: pathlib.Path) -> None:
     """Remove a directory so that it disappears at once, by a rename, and not file by file."""
     with hidden_directory(path.parent, path.name) as hidden:
         path.rename(hidden / "removed")
+
+
+def remove_leftovers_of(path: str | os.PathLike) -> None:
+    """Remove what killed writers of `path` left, and restore what they were about to replace.
+
+    For a command that finds its result complete and has nothing to write: the one before may have been killed after it
+    renamed the result, and before it removed the rest.
+    """
+    _remove_leftovers_of(pathlib.Path(os.path.realpath(path)), exclusive=False)
 
 
 def remove_leftovers(directory: str | os.PathLike) -> None:
@@ -144,6 +156,31 @@ def sha256_of_file(path: str | os.PathLike) -> str:
     """The SHA-256 of a file of any size, in hexadecimal."""
     with pathlib.Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def named_errors(path: pathlib.Path) -> Iterator[None]:
+    """Let errors of writing name the file or directory, not its hidden name; other errors pass unchanged.
+
+    TensorFlow has exceptions of its own for a full disk, with the system's words in their messages.
+    """
+    try:
+        yield
+    except OSError as error:
+        hidden = _WRITING in str(error.filename or "")
+        if error.errno is None or not (hidden or error.errno in _WRITE_ERRORS):
+            raise
+        raise _could_not_write(path, error.errno) from error
+    except Exception as error:
+        text = str(error)
+        for number in NO_SPACE:
+            if os.strerror(number) in text:
+                raise _could_not_write(path, number) from error
+        raise
+
+
+def _could_not_write(path: pathlib.Path, number: int) -> OSError:
+    return OSError(number, f"could not be written: {os.strerror(number)}", str(path))
 
 
 def _hidden_name(path: pathlib.Path) -> pathlib.Path:
@@ -230,7 +267,10 @@ def _restore_replaced(hidden: pathlib.Path) -> None:
 
 
 def _put_in_place(new: pathlib.Path, path: pathlib.Path, old: pathlib.Path, replace: bool) -> None:
-    """Rename `new` to `path`. A directory with content is moved to `old` first: rename does not replace one."""
+    """Rename `new` to `path`. A directory with content, which rename does not replace, is exchanged with `new`.
+
+    Where the system cannot exchange two names, it is moved to `old` first.
+    """
     while True:
         try:
             new.rename(path)
@@ -241,18 +281,18 @@ def _put_in_place(new: pathlib.Path, path: pathlib.Path, old: pathlib.Path, repl
                 raise
         if not replace:
             raise FileExistsError(errno.EEXIST, "There is a directory of this name", str(path))
+        if _exchange(new, path):
+            return
         remove_tree(old)
         with contextlib.suppress(FileNotFoundError):  # another process has just moved it aside
             path.rename(old)
 
 
-@contextlib.contextmanager
-def _named_errors(path: pathlib.Path) -> Iterator[None]:
-    """Let errors of writing name the file or directory, not its hidden name; other errors pass unchanged."""
+def _exchange(one: pathlib.Path, other: pathlib.Path) -> bool:
+    """Exchange two names in one step; return False where the system or the file system cannot."""
     try:
-        yield
-    except OSError as error:
-        hidden = _WRITING in str(error.filename or "")
-        if error.errno is None or not (hidden or error.errno in _WRITE_ERRORS):
-            raise
-        raise OSError(error.errno, f"could not be written: {os.strerror(error.errno)}", str(path)) from error
+        exchange = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):  # glibc has it since 2.28
+        return False
+    here, flag = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return exchange(here, os.fsencode(one), here, os.fsencode(other), flag) == 0

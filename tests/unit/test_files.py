@@ -72,6 +72,28 @@ def test_a_directory_appears_at_the_end_and_replaces_another(tmp_path):
         assert names(tmp_path / "made") == ["d"]
 
 
+def test_a_directory_is_replaced_also_where_names_cannot_be_exchanged(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "_exchange", lambda *_: False)
+    test_a_directory_appears_at_the_end_and_replaces_another(tmp_path)
+
+
+def test_leftovers_of_a_name_are_removed_where_nothing_is_written(tmp_path):
+    (tmp_path / ".x.writing-12345678" / "new").mkdir(parents=True)
+    (tmp_path / ".y.writing-12345678").mkdir()
+    _files.remove_leftovers_of(tmp_path / "x")
+    assert names(tmp_path) == [".y.writing-12345678"]
+
+
+def test_errors_of_other_libraries_about_space_name_the_directory(tmp_path):
+    for error in (RuntimeError("x/y.tmp; No space left on device [Op:SaveV2]"), ValueError("File too large")):
+        with (
+            pytest.raises(OSError, match=rf"could not be written: .*'{tmp_path / 'd'}'"),
+            atomic_directory(tmp_path / "d"),
+        ):
+            raise error
+    assert names(tmp_path) == []
+
+
 def test_a_directory_keeps_its_content_after_an_error(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "file").write_text("old")

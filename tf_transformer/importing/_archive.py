@@ -17,6 +17,7 @@ from typing import cast
 
 import numpy as np
 
+from tf_transformer._files import NO_SPACE
 from tf_transformer.importing._external_model import ImportedModelError
 from tf_transformer.importing._settings import shorten
 
@@ -75,6 +76,8 @@ def _opened(archive: pathlib.Path) -> Iterator[zipfile.ZipFile]:
     except ImportedModelError:
         raise
     except _ERRORS as error:
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            raise
         raise ImportedModelError(f"{archive} cannot be read: {shorten(error)}. Get the file again.") from None
 
 

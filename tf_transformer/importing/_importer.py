@@ -7,7 +7,7 @@ import pathlib
 import tempfile
 import zipfile
 
-from tf_transformer._files import atomic_directory, write_json
+from tf_transformer._files import atomic_directory, hidden_directory, named_errors, remove_leftovers_of, write_json
 from tf_transformer.config import ConfigError
 from tf_transformer.importing._archive import unpack
 from tf_transformer.importing._assembly import ImportedModel, assemble
@@ -46,9 +46,10 @@ def import_model(
         licence: of the model, where the files do not say; goes into the model card of an export.
     """
     path, workdir = pathlib.Path(path), pathlib.Path(workdir)
+    remove_leftovers_of(workdir)
     if workdir.exists() and (not workdir.is_dir() or any(workdir.iterdir())):
         raise ImportedModelError(f"{workdir} is there already and not empty; give a new --workdir.")
-    external = read_model(path, source_tokenizer, target_tokenizer)
+    external = _read_beside(workdir, path, source_tokenizer, target_tokenizer)
     external = dataclasses.replace(
         external,
         languages=(languages[0] or external.languages[0], languages[1] or external.languages[1]),
@@ -61,17 +62,37 @@ def import_model(
     return Workdir(workdir)
 
 
+def _read_beside(
+    workdir: pathlib.Path,
+    path: pathlib.Path,
+    source_tokenizer: str | os.PathLike | None,
+    target_tokenizer: str | os.PathLike | None,
+) -> ExternalModel:
+    """The external model; an archive is unpacked beside `workdir`: the next `import` removes what a killed one left."""
+    if not _is_archive(path):
+        return read_model(path, source_tokenizer, target_tokenizer)
+    place = pathlib.Path(os.path.realpath(workdir))
+    with named_errors(place), hidden_directory(place.parent, place.name, exclusive=True) as scratch:
+        return read_model(path, source_tokenizer, target_tokenizer, scratch)
+
+
 def read_model(
     path: pathlib.Path,
     source_tokenizer: str | os.PathLike | None = None,
     target_tokenizer: str | os.PathLike | None = None,
+    scratch: pathlib.Path | None = None,
 ) -> ExternalModel:
-    """The external model at `path`, in any of the formats."""
+    """The external model at `path`, in any of the formats.
+
+    Args:
+        path, source_tokenizer, target_tokenizer: as in `import_model`.
+        scratch: directory in which an archive is unpacked; None: that of temporary files.
+    """
     path = pathlib.Path(path)
     if not path.exists():
         raise ImportedModelError(f"There is nothing at {path}.")
-    if path.is_file() and path.suffix in (".argosmodel", ".zip"):
-        return _read_archive(path, source_tokenizer, target_tokenizer)
+    if _is_archive(path):
+        return _read_archive(path, source_tokenizer, target_tokenizer, scratch)
     if path.is_file() and (path.suffix == ".npz" or (path.suffix == ".bin" and is_marian_binary(path))):
         return read_marian(path.parent, path, source_tokenizer, target_tokenizer)
     if path.is_file() and path.suffix in (".pt", ".bin", ".pkl", ".ckpt"):
@@ -85,12 +106,19 @@ def read_model(
     raise ImportedModelError(f"{path}: expected a folder, a Marian .npz or an .argosmodel.")
 
 
+def _is_archive(path: pathlib.Path) -> bool:
+    return path.is_file() and path.suffix in (".argosmodel", ".zip")
+
+
 def _read_archive(
-    path: pathlib.Path, source_tokenizer: str | os.PathLike | None, target_tokenizer: str | os.PathLike | None
+    path: pathlib.Path,
+    source_tokenizer: str | os.PathLike | None,
+    target_tokenizer: str | os.PathLike | None,
+    scratch: pathlib.Path | None,
 ) -> ExternalModel:
     if not zipfile.is_zipfile(path):
         raise ImportedModelError(f"{path} is no zip archive; get the file again.")
-    with tempfile.TemporaryDirectory(prefix="tf_transformer-import-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tf_transformer-import-", dir=scratch) as folder:
         unpack(path, pathlib.Path(folder))
         try:
             return _read_folder(_model_folder(pathlib.Path(folder), path), source_tokenizer, target_tokenizer)

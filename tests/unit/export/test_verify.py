@@ -1,7 +1,12 @@
 """The gate: what counts as the same answer, and what is shown when one is not."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from running_server import GUARD_SECONDS
 from toy_saved_model import write_toy
 
 from tf_transformer.export import _verify as verify
@@ -96,3 +101,12 @@ def test_what_inspect_objects_to_is_rejected(tmp_path):
     write_toy(tmp_path / "nan", weight=float("nan"))
     with pytest.raises(ExportRejected, match=r"has problems; nothing was published(?s:.)*NaN or infinite"):
         require_sound(tmp_path / "nan")
+
+
+@pytest.mark.slow
+def test_the_clean_process_ends_with_the_one_that_started_it(tmp_path):
+    os.mkfifo(tmp_path / "requests")  # nobody writes to it: the script waits
+    words = [str(tmp_path / "model"), str(tmp_path / "requests"), str(tmp_path / "answers")]
+    process = subprocess.Popen([sys.executable, "-P", str(verify._SCRIPT), *words], stdin=subprocess.PIPE)
+    process.stdin.close()
+    assert process.wait(GUARD_SECONDS) == 1

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tf_transformer._files import atomic_write
+
 if TYPE_CHECKING:
     from tf_transformer.model import Transformer
     from tf_transformer.text import Tokenizer, TokenizerPair
@@ -57,7 +59,8 @@ class AttentionMaps:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write arrays and tokens to one .npz file."""
-        np.savez_compressed(path, **{field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
+        with atomic_write(path) as stream:
+            np.savez_compressed(stream, **{field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "AttentionMaps":

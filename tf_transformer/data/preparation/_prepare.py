@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer._files import atomic_directory
+from tf_transformer._files import atomic_directory, remove_leftovers_of
 from tf_transformer._progress import Progress
 from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError, read_info
 from tf_transformer.data.corpora import Corpus, Split
@@ -86,6 +86,7 @@ def prepare(
     if tokenizers is not None:
         _check_padding(tokenizers)
     inputs = _inputs(corpus, options, tokenizers)
+    remove_leftovers_of(output)
     if _is_done(output, corpus, inputs, overwrite):
         logger.info("%s is prepared from the same inputs already: nothing to do", output)
         return PreparedDataset(output)
