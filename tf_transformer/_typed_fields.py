@@ -60,7 +60,7 @@ class TypedFields:
     def _type(cls, field: str) -> Any:
         types_by_name = cls._types()
         if field not in types_by_name:
-            raise ConfigError(f"{cls._where(field)} does not exist. Fields: {', '.join(types_by_name)}.")
+            raise ConfigError(f"{cls._where(field[:100])} does not exist. Fields: {', '.join(types_by_name)}.")
         return types_by_name[field]
 
     @classmethod

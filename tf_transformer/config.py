@@ -295,4 +295,7 @@ class Config(TypedFields):
             raise ConfigError(f"{path} is not JSON of a configuration. Received: {error}.") from error
         if not isinstance(values, dict):
             raise ConfigError(f"{path} must contain a JSON object. Received: {type(values).__name__}.")
-        return cls.from_dict({key: value for key, value in values.items() if key not in _ENVIRONMENT})
+        try:
+            return cls.from_dict({key: value for key, value in values.items() if key not in _ENVIRONMENT})
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None

@@ -76,7 +76,7 @@ def _form(body: bytes, max_rows: int) -> dict:
 def _count(value: Any) -> int:
     try:
         count = int(value or 0)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadRequest(f"expected a number as 'alternatives'. Received: {shown(value)}") from error
     return max(0, count)
 

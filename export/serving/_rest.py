@@ -109,7 +109,7 @@ def _tensor(name: str, value: Any, spec: Any) -> np.ndarray:
     """The array of nested lists, checked against the signature's type and shape."""
     shape = _shape(value)
     if not spec.shape.is_compatible_with(shape):
-        if 0 in shape and spec.shape.rank is not None:  # the sizes of further dimensions are unknown
+        if 0 in shape and spec.shape.rank > 0:  # the sizes of further dimensions are unknown
             shape = [0, *(size or 0 for size in spec.shape.as_list()[1:])]
         else:
             expected = [-1 if size is None else size for size in spec.shape.as_list()]

@@ -1,4 +1,7 @@
-"""The readers of external bytes, each with valid files to start from and the changes that suit its format."""
+"""The readers of external bytes, each with valid files to start from and the changes that suit its format.
+
+Imported models are here; our own files and requests are in `fuzz.own_formats`.
+"""
 
 import atexit
 import dataclasses
@@ -43,25 +46,23 @@ class Reader:
     Attributes:
         file: the name of the file that is changed.
         seeds: valid contents of it.
-        read: takes the path of the file; returns or raises ImportedModelError.
+        read: takes the path of the file; returns or raises `error`.
         change: makes another content from one of the seeds.
-        whole: whether the file is one of several of a model.
+        error: the one exception that rejects a content.
+        named: whether its message names the file or its folder.
     """
 
     file: str
     seeds: tuple[bytes, ...]
     read: Callable[[pathlib.Path], object]
     change: Callable[[bytes, random.Random], bytes] = mutate
-    whole: bool = False
+    error: type[Exception] = ImportedModelError
+    named: bool = True
 
     def case(self, name: str, number: int) -> bytes:
         """The content of one case, the same whenever it is asked for."""
         choose = random.Random(f"{name} {number}")
         return self.change(choose.choice(self.seeds), choose)
-
-    def named(self, message: str, folder: pathlib.Path) -> bool:
-        """Whether a message names the file. `assemble` leaves it to `import_model` to name the folder."""
-        return self.file in message or str(folder) in message or self.whole
 
     def accepts(self, data: bytes, folder: pathlib.Path) -> bool:
         """Whether the reader takes `data`; AssertionError where its message does not name the file or is long."""
@@ -69,8 +70,8 @@ class Reader:
         path.write_bytes(data)
         try:
             self.read(path)
-        except ImportedModelError as error:
-            assert self.named(str(error), folder), f"no file in: {error}"
+        except self.error as error:
+            assert not self.named or self.file in str(error) or str(folder) in str(error), f"no file in: {error}"
             assert len(str(error)) < MAX_MESSAGE, f"a message of {len(str(error))} characters"
             return False
         return True
@@ -78,12 +79,19 @@ class Reader:
 
 NAMES = ("ctranslate2", "npz", "marian-bin", "shortlist", "marian-yml", "marian-vocabulary")
 NAMES += ("json", "safetensors", "h5", "sentencepiece", "zip")
+OWN_NAMES = ("config", "dataset-info", "checkpoint-info", "checkpoint-weights", "tfrecord")
+OWN_NAMES += ("rest", "rest-gzip", "libretranslate")
+NAMES += OWN_NAMES
 FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "huggingface-folder")
 
 
 @functools.cache
 def reader(name: str) -> Reader:
     """A reader by name."""
+    if name in OWN_NAMES:
+        from fuzz.own_formats import own_readers
+
+        return own_readers()[name]
     return _folder_reader(name) if name in FOLDER_NAMES else _readers()[name]
 
 
@@ -104,7 +112,8 @@ def _folder_reader(name: str) -> Reader:
                 shutil.copy(other, path.parent)
         assemble(read_model(path.parent))
 
-    return Reader(file, ((toy / file).read_bytes(),), read, change, whole=True)
+    # `assemble` leaves it to `import_model` to name the folder.
+    return Reader(file, ((toy / file).read_bytes(),), read, change, named=False)
 
 
 @functools.cache

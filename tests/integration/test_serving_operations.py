@@ -261,6 +261,7 @@ def test_libretranslate_as_json(server):
         ({"q": "a", "source": "en", "target": "pt"}, "en to pt is not supported. Supported: en to de, en to fr"),
         ({"q": "a", "source": "en", "target": "de", "format": "html"}, "Send plain text"),
         ({"q": "a", "source": "en", "target": "de", "alternatives": "x"}, "as 'alternatives'"),
+        ({"q": "a", "source": "en", "target": "de", "alternatives": float("inf")}, "as 'alternatives'"),
         ({"q": ["a"] * 2000, "source": "en", "target": "de"}, "Received: 'q' with 2000 rows"),
     ],
 )

@@ -133,3 +133,11 @@ def test_deeply_nested_json_is_rejected(tmp_path):
     (tmp_path / "config.json").write_text('{"model":' * 100_000)
     with pytest.raises(ConfigError, match=r"config\.json is not JSON of a configuration"):
         Config.load(tmp_path / "config.json")
+
+
+def test_a_file_with_fields_that_cannot_be_is_named(tmp_path):
+    for values in ({"model": {"num_layers": 0}}, {"x" * 5000: 1}, {"model": []}):
+        (tmp_path / "config.json").write_text(json.dumps(values))
+        with pytest.raises(ConfigError, match=r"config\.json: ") as error:
+            Config.load(tmp_path / "config.json")
+        assert len(str(error.value)) < 1000

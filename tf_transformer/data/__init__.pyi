@@ -10,7 +10,7 @@ from ._lexical_table import LexicalTable as LexicalTable
 from ._lexical_table import lexical_table as lexical_table
 from ._prepared import PreparedDataset as PreparedDataset
 from ._prepared import PreparedError as PreparedError
-from ._records import RecordError as RecordError
+from ._record_layout import RecordError as RecordError
 from ._records import failed_assertion as failed_assertion
 from ._service import DataServiceError as DataServiceError
 from ._service import call_within as call_within

@@ -5,10 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+ID_TYPES = ("<u2", "<i4")
+"""Types of ids in records: two bytes for the usual sizes of vocabularies, else four."""
+
 
 def id_type(vocab_size: int) -> np.dtype:
-    """The smallest type that holds the ids of a vocabulary: two bytes instead of four for the usual sizes."""
-    return np.dtype("<u2" if vocab_size <= 2**16 else "<i4")
+    """The smallest type that holds the ids of a vocabulary."""
+    return np.dtype(ID_TYPES[0] if vocab_size <= 2**16 else ID_TYPES[1])
 
 
 class PairIds(NamedTuple):

@@ -12,18 +12,23 @@ import hashlib
 import json
 import os
 import pathlib
+import re
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer._files import sha256_of_file
 from tf_transformer.data._gathering import SpecialIds
-from tf_transformer.data._records import RecordError, ShardReader, failed_assertion
+from tf_transformer.data._pair_ids import ID_TYPES
+from tf_transformer.data._record_layout import RecordError, check_layout
+from tf_transformer.data._records import ShardReader, failed_assertion
 from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.text import TokenizerPair, load_tokenizers
 
 INFO = "dataset.json"
 FORMAT = 2
+_FILE_NAME = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
 
 
 class PreparedError(ValueError):
@@ -78,6 +83,7 @@ class PreparedDataset:
         facts, tokenizers = self.info["splits"][split], self.tokenizers
         for shard in facts["shards"]:
             self._check_size(shard)
+            self._check_layout(shard, facts["id_type"])
         return ShardReader(
             paths=[self.path / shard["file"] for shard in facts["shards"]],
             pairs=[shard["pairs"] for shard in facts["shards"]],
@@ -100,15 +106,23 @@ class PreparedDataset:
                 self._check_size(shard)
                 self._check_content(shard["file"], shard["sha256"])
 
-    def explain(self, error: tf.errors.OpError) -> Exception:
-        """Return the exception to raise for a read error: if possible a RecordError that names the file."""
-        if not isinstance(error, tf.errors.DataLossError | tf.errors.InvalidArgumentError | tf.errors.NotFoundError):
+    def explain(self, error: tf.errors.OpError | UnicodeDecodeError) -> Exception:
+        """Return the exception to raise for a read error: if possible a RecordError that names the file.
+
+        Args:
+            error: from TensorFlow; UnicodeDecodeError if its message quotes bytes of a record.
+        """
+        reading = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError, UnicodeDecodeError)
+        if not isinstance(error, reading):
             return error
         try:
             self.verify()
+            for split in self.info["splits"].values():
+                for shard in split.get("shards", ()):
+                    self._check_layout(shard, split["id_type"])
         except RecordError as damage:
             return damage
-        failed = failed_assertion(error)
+        failed = None if isinstance(error, UnicodeDecodeError) else failed_assertion(error)
         return RecordError(f"{failed}; prepare the directory again with --overwrite.") if failed else error
 
     def lines(self, split: str) -> tuple[list[str], list[str]]:
@@ -150,6 +164,9 @@ class PreparedDataset:
                 f"{path}: expected {shard['bytes']} bytes, as in {INFO}. Received: {size}; it is truncated or was "
                 "replaced. Restore the file, or prepare the directory again with --overwrite."
             )
+
+    def _check_layout(self, shard: dict, id_type: str) -> None:
+        check_layout(self.path / shard["file"], shard["bytes"], np.dtype(id_type).itemsize)
 
     def _check_content(self, name: str, expected: str) -> None:
         path = self.path / name
@@ -203,9 +220,46 @@ def read_info(directory: pathlib.Path) -> dict:
         raise PreparedError(
             f"Expected a prepared directory. Received: {directory} without {INFO}. Run `tf-transformer prepare` first."
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PreparedError(f"{path}: expected JSON. Received: {error}. Prepare the directory again.") from None
     if not isinstance(info, dict) or info.get("format") != FORMAT:
         found = info.get("format") if isinstance(info, dict) else None
-        raise PreparedError(f"{path}: expected format {FORMAT}. Received: {found}. Prepare the directory again.")
+        raise PreparedError(f"{path}: expected format {FORMAT}. Received: {found!r:.99}. Prepare the directory again.")
+    if damaged := _damaged_field(info):
+        raise PreparedError(
+            f"{path}: expected what `prepare` writes. Received: another `{damaged}`. Prepare the directory again."
+        )
     return info
+
+
+def _damaged_field(info: dict) -> str | None:
+    """The first field of `dataset.json` that has not the type it is written with; None if there is none."""
+    types = {"source_language": str, "target_language": str, "fingerprint": str, "inputs": dict, "tokenizer": dict}
+    types["splits"] = dict
+    for name, kind in types.items():
+        if not isinstance(info.get(name), kind):
+            return name
+    if not isinstance(info["tokenizer"].get("sha256"), dict):
+        return "tokenizer.sha256"
+    if "train" not in info["splits"]:
+        return "splits.train"
+    return next((f"splits.{name}" for name, split in info["splits"].items() if not _is_split(split, name)), None)
+
+
+def _is_split(split: Any, name: str) -> bool:
+    """Return whether this describes the files of a split: records, plain text, or both, with plain names."""
+    if not isinstance(split, dict) or not isinstance(split.get("pairs"), int):
+        return False
+    shards, texts = split.get("shards", []), split.get("files", {})
+    if not isinstance(shards, list) or not isinstance(texts, dict):
+        return False
+    described = [(shard.get("file"), shard) if isinstance(shard, dict) else (None, {}) for shard in shards]
+    described += list(texts.items())
+    for file, facts in described:
+        if not isinstance(file, str) or not _FILE_NAME.fullmatch(file) or not isinstance(facts, dict):
+            return False
+        if not isinstance(facts.get("bytes"), int) or not isinstance(facts.get("sha256"), str):
+            return False
+    counted = all(isinstance(shard.get("pairs"), int) for shard in shards)
+    records = split.get("id_type") in ID_TYPES and isinstance(split.get("lengths_sha256"), str)
+    return counted and (records or not shards) and bool(shards or name != "train")

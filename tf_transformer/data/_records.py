@@ -15,14 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.data._pair_ids import PairIds
+from tf_transformer.data._record_layout import FEATURES as _FEATURES
 
 BLOCK_PAIRS = 1024
-_FEATURES = ("source", "target", "lengths", "origin")
 _ALL = np.iinfo(np.int64).max
-
-
-class RecordError(ValueError):
-    """A shard of records that is damaged, missing or not the one that `dataset.json` describes."""
 
 
 def failed_assertion(error: tf.errors.OpError) -> str | None:
@@ -141,14 +137,15 @@ class ShardReader:
         self, shards: tf.Tensor, shard_of: tf.Tensor, parsed: dict[str, tf.Tensor], pairs: Pairs
     ) -> list[tf.Operation]:
         """Assertions that these are the records `dataset.json` describes. Their messages name the file."""
-        counts = tf.cast(tf.strings.length(parsed["lengths"]) // 8, tf.int64)
-        counts = tf.gather(tf.math.unsorted_segment_sum(counts, shard_of, len(self._paths)), shards)
+        in_records = tf.cast(tf.strings.length(parsed["lengths"]) // 8, tf.int64)
+        counts = tf.gather(tf.math.unsorted_segment_sum(in_records, shard_of, len(self._paths)), shards)
         return [
             self._check(
                 shard_of,
                 parsed["origin"] != tf.gather(self._origins, shard_of),
                 "expected records of the dataset and shard that dataset.json names",
-                parsed["origin"],
+                # TensorFlow raises a UnicodeDecodeError for a message that is not UTF-8.
+                tf.strings.unicode_transcode(tf.strings.substr(parsed["origin"], 0, 100), "UTF-8", "UTF-8"),
             ),
             self._check(
                 shards,
@@ -156,9 +153,26 @@ class ShardReader:
                 "expected as many pairs as in dataset.json",
                 tf.as_string(counts),
             ),
+            self._check_lengths(shard_of, parsed["source"], pairs.source_splits, in_records, "source"),
+            self._check_lengths(shard_of, parsed["target"], pairs.target_splits, in_records, "target"),
             self._check_ids(shard_of, parsed["source"], pairs.source, self._vocab_sizes[0], "source"),
             self._check_ids(shard_of, parsed["target"], pairs.target, self._vocab_sizes[1], "target"),
         ]
+
+    def _check_lengths(
+        self, shard_of: tf.Tensor, records: tf.Tensor, splits: tf.Tensor, in_records: tf.Tensor, side: str
+    ) -> tf.Operation:
+        """Assert that the lengths of the sentences of each record are positive and add up to its ids."""
+        ends = tf.cumsum(in_records)
+        total = tf.gather(splits, ends) - tf.gather(splits, ends - in_records)
+        shortest = tf.math.unsorted_segment_min(
+            splits[1:] - splits[:-1], tf.repeat(tf.range(tf.size(in_records)), in_records), tf.size(in_records)
+        )
+        bytes_of_ids = tf.cast(tf.strings.length(records), tf.int64)
+        wrong = tf.logical_or(total * self._id_type.size != bytes_of_ids, shortest < 1)
+        return self._check(
+            shard_of, wrong, f"expected lengths from 1 that add up to the {side} ids of a record", tf.as_string(total)
+        )
 
     def _check_ids(
         self, shard_of: tf.Tensor, records: tf.Tensor, ids: tf.Tensor, vocab_size: int, side: str

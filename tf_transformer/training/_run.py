@@ -149,7 +149,7 @@ class _Run:
                 return trainer.run(stop), state
             except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
                 raise LostWorkerError(lost_worker_message(str(error.message).splitlines()[0][:200])) from error
-            except tf.errors.OpError as error:
+            except (tf.errors.OpError, UnicodeDecodeError) as error:
                 raise self._prepared.explain(error) from error
 
     def _reports(self, stack: contextlib.ExitStack, state: RunState) -> RunReports:

@@ -69,4 +69,4 @@ def _transposed(model: "keras.Model", tensors: dict[str, np.ndarray]) -> dict[st
 def _some(names: list[str]) -> str:
     if not names:
         return "nothing"
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return ", ".join(name[:100] for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

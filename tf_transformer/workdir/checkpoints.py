@@ -114,17 +114,38 @@ def read_info(path: str | os.PathLike) -> dict:
         raise CheckpointError(
             f"{file}: expected the SHA-256 of what was written. Received: another one; it is damaged."
         )
-    if info["format"] > FORMAT:
+    version = info.get("format")
+    if isinstance(version, int) and version > FORMAT:
         raise CheckpointError(
-            f"Expected a checkpoint of format {FORMAT} or lower. Received: {path} of format {info['format']}. Upgrade "
+            f"Expected a checkpoint of format {FORMAT} or lower. Received: {path} of format {version}. Upgrade "
             "tf-transformer."
+        )
+    if not isinstance(version, int) or not isinstance(info.get("step"), int) or not _are_files(info.get("files")):
+        raise CheckpointError(
+            f"{file}: expected `format`, `step` and `files` as `train` writes them. Received: others; it is damaged."
         )
     return info
 
 
+def _are_files(files: Any) -> bool:
+    """Return whether this is a description of the files of a checkpoint, and of no others."""
+    return (
+        isinstance(files, dict)
+        and {MODEL} <= files.keys() <= {MODEL, TRAINING}
+        and all(isinstance(facts, dict) and facts.keys() >= {"size", "sha256"} for facts in files.values())
+    )
+
+
 def load_model_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """The weights of a checkpoint, by name. Verify it first."""
-    return _read_tensors(pathlib.Path(path) / MODEL)
+    file = pathlib.Path(path) / MODEL
+    tensors = _read_tensors(file)
+    for name, tensor in tensors.items():
+        if tensor.dtype.kind in "biu":
+            raise CheckpointError(
+                f"{file}: expected weights of a floating type. Received: {name!r:.99} {tensor.dtype}."
+            )
+    return tensors
 
 
 def load_training_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -212,8 +233,9 @@ def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
 def _read_tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
     try:
         return safetensors.numpy.load_file(file)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{file}: expected a file that can be read. Received: {error}.") from error
+    except (OSError, safetensors.SafetensorError, ValueError, LookupError, TypeError) as error:
+        reason = str(error)[:200]
+        raise CheckpointError(f"{file}: expected a file that can be read. Received: {reason}.") from error
 
 
 def _write_info(directory: pathlib.Path, info: dict) -> None:

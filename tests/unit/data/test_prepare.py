@@ -15,7 +15,7 @@ from tf_transformer._files import atomic_directory
 from tf_transformer.data._datasets import BatchOptions, training_dataset, validation_dataset
 from tf_transformer.data._gathering import Replicas
 from tf_transformer.data._prepared import PreparedDataset, PreparedError
-from tf_transformer.data._records import RecordError
+from tf_transformer.data._record_layout import RecordError
 from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.data.corpora._corpus import Corpus
 from tf_transformer.data.corpora._text_files import LineFile

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.data._pair_ids import PairIds, id_type
+from tf_transformer.data._record_layout import RecordError, check_layout
 from tf_transformer.data._records import BLOCK_PAIRS, ShardReader, ShardWriter
 
 SOURCES = [[5, 6, 7, 3], [3], [9, 3], [40_000, 3]]
@@ -104,3 +105,41 @@ def test_negative_ids_are_named(tmp_path):
     writer.close()
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected source ids from 0 to 65535\. Received: -7"):
         read(reader(writer.path, dtype="<i4", pairs=1), 0)
+
+
+def test_lengths_that_do_not_fit_the_ids_are_named(tmp_path):
+    for number, lengths in enumerate(([[3, 2]], [[4, 2]], [[-1, 2]], [[3, 0]])):
+        writer = ShardWriter(tmp_path / str(number), f"toy/{number}")
+        ids = PairIds.of([[5, 7, 3]], [[9, 3]], np.dtype("<u2"))
+        writer.write(ids._replace(lengths=np.array(lengths, np.int32)))
+        writer.close()
+        if number == 0:
+            assert read(reader(writer.path, pairs=1), 0) == [([5, 7, 3], [9, 3])]
+            continue
+        side = "target" if number == 3 else "source"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rf"{writer.path}: expected lengths .* the {side} ids"):
+            read(reader(writer.path, pairs=1), 0)
+
+
+def test_a_layout_that_tensorflow_must_not_read_is_named(tmp_path):
+    whole = write(tmp_path).read_bytes()
+    place = whole.index(b"target") + len(b"target")
+    huge = whole[:place] + whole[place : place + 5] + b"\xff\xff\xff\xff\x0f" + whole[place + 10 :]
+    cases = {
+        "whole": whole,
+        "no records": b"",
+        "a length beyond the file": (2**40).to_bytes(8, "little") + whole[8:],
+        "truncated": whole[:-5],
+        "a value beyond the record": huge,
+        "another feature": whole.replace(b"target", b"tarjet"),
+        "half an id": whole.replace(b"\x0a\x06source\x12", b"\x0a\x06source\x0a"),
+    }
+    for name, content in cases.items():
+        (tmp_path / name).write_bytes(content)
+        if name == "whole":
+            check_layout(tmp_path / name, len(content), 2)
+            continue
+        with pytest.raises(RecordError, match=rf"{tmp_path / name}: expected records .* --overwrite"):
+            check_layout(tmp_path / name, len(content), 2)
+    with pytest.raises(RecordError, match="bytes of"):
+        check_layout(tmp_path / "whole", len(whole), 4)

@@ -60,6 +60,8 @@ def test_an_empty_batch_keeps_the_rank():
     assert parse({"instances": []}).tensors["text"].shape == (0,)
     assert parse({"inputs": []}, number(tf.float32, None, 3)).tensors["x"].shape == (0, 3)
     assert {each.shape for each in parse({"instances": []}, PAIR).tensors.values()} == {(0,)}
+    with pytest.raises(BadRequest, match=r"expected shape \[\] for input 'x'\. Received: shape \[0\]"):
+        parse({"inputs": []}, number(tf.float32))
 
 
 def test_numbers_and_shapes():

@@ -78,7 +78,12 @@ def prepared(directory, count):
         path = directory / text_name("validation", side)
         path.write_text("".join(f"{side} number {i}\n" for i in range(count)))
         files[path.name] = file_facts(path)
-    (directory / INFO).write_text(json.dumps({"format": FORMAT, "splits": {"validation": {"files": files}}}))
+    train = {"pairs": 1, "id_type": "<u2", "lengths_sha256": ""}
+    train["shards"] = [{"file": "train-00000.tfrecord", "pairs": 1, "bytes": 0, "sha256": ""}]
+    info = {"format": FORMAT, "source_language": "en", "target_language": "de", "fingerprint": "", "inputs": {}}
+    info["tokenizer"] = {"sha256": {}}
+    info["splits"] = {"train": train, "validation": {"pairs": count, "files": files}}
+    (directory / INFO).write_text(json.dumps(info))
     return directory
 
 

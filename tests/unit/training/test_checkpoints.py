@@ -136,3 +136,24 @@ def test_a_newer_format_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "FORMAT", 1)
     with pytest.raises(CheckpointError, match=r"format 1 or lower\. Received: .* of format 2"):
         verify_checkpoint(path)
+
+
+@pytest.mark.parametrize("change", [{"files": {}}, {"files": {"../x": {}}}, {"format": None}, {"step": "7"}])
+def test_another_structure_with_the_right_checksum_is_damage(tmp_path, change):
+    path = save(tmp_path, 7)
+    info = json.loads((path / "checkpoint.json").read_text())
+    del info["sha256"]
+    info |= change
+    (path / "checkpoint.json").write_text(json.dumps(info | {"sha256": checkpoints._info_digest(info)}))
+    with pytest.raises(
+        CheckpointError, match=r"checkpoint\.json: expected `format`, `step` and `files`.*it is damaged"
+    ):
+        verify_checkpoint(path)
+
+
+def test_weights_that_are_integers_are_rejected(tmp_path):
+    path = save_checkpoint(tmp_path / "x", {"a/kernel": np.ones((2, 3), np.int64)}, step=1)
+    with pytest.raises(
+        CheckpointError, match=r"model\.safetensors: expected weights of a floating type.*'a/kernel' int64"
+    ):
+        checkpoints.load_model_tensors(path)
