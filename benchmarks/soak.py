@@ -40,6 +40,7 @@ class Tally:
     wrong: list[str] = dataclasses.field(default_factory=list)
     statuses: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     faults: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    signatures: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     versions: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
@@ -68,7 +69,6 @@ class Soak:
         write_version(self.good, 1)
         shutil.copytree(self.good, self.base / "1")
         self._start()
-        at_start = self._resident()
         self.end = time.monotonic() + self.seconds
         threads = [threading.Thread(target=self._client, args=[number]) for number in range(self.clients)]
         threads += [threading.Thread(target=self._publish), threading.Thread(target=self._watch_memory)]
@@ -77,10 +77,9 @@ class Soak:
         for thread in threads:
             thread.join()
         states = self._states()
-        growth = self._resident() - at_start
         self.process.terminate()
         code = self.process.wait(GUARD_SECONDS)
-        return self._figures(states, code, growth)
+        return self._figures(states, code)
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "tf_transformer.pipelines.cli", "serve", str(self.base), "--port", "0"]
@@ -118,19 +117,24 @@ class Soak:
 
     def _ask(self, connection: http.client.HTTPConnection, chance: random.Random, number: int) -> None:
         texts = [f"client {number} {chance.random()}" for _ in range(chance.choice([1, 1, 1, 2, 5, 40, 150]))]
+        signature = chance.choice(["serving_default"] * 6 + ["nbest", "score", "attention"])
+        rows = [{"source": text, "target": text} for text in texts] if signature == "score" else texts
         begun = time.perf_counter()
-        connection.request("POST", "/v1/models/toy:predict", json.dumps({"instances": texts}))
+        body = json.dumps({"signature_name": signature, "instances": rows})
+        connection.request("POST", "/v1/models/toy:predict", body)
         response = connection.getresponse()
         answer = json.loads(response.read())
         self.tally.latencies.append(time.perf_counter() - begun)
         self.tally.count(self.tally.statuses, response.status)
-        found = answer.get("predictions", [""])
-        version = found[0].partition(":")[0]
-        if response.status != 200 or found != [f"{version}:{text.upper()}" for text in texts]:
-            self.tally.wrong.append(f"{response.status} {str(answer)[:200]}")
-        elif not version.isdigit() or int(version) not in self.published:
+        self.tally.count(self.tally.signatures, signature)
+        found = answer.get("predictions")
+        version = _version(signature, found)
+        if response.status != 200 or found != expected(signature, texts, version):
+            self.tally.wrong.append(f"{response.status} {signature} {str(answer)[:200]}")
+        elif version and int(version) not in self.published:
             self.tally.wrong.append(f"version {version} was never published")
-        self.tally.count(self.tally.versions, version)
+        elif version:
+            self.tally.count(self.tally.versions, version)
 
     def _fault(self, chance: random.Random) -> None:
         kind = chance.choice(FAULTS)
@@ -188,9 +192,10 @@ class Soak:
             time.sleep(1)
         return {}
 
-    def _figures(self, states: dict[int, str], code: int, growth: float) -> dict:
-        """All figures. `growth` is the memory at rest after the run, less that before it, in megabytes."""
-        tally = self.tally
+    def _figures(self, states: dict[int, str], code: int) -> dict:
+        """All figures. Growth is that from the second to the last quarter: the first one fills caches."""
+        tally, quarter = self.tally, len(self.megabytes) // 4
+        growth = statistics.median(self.megabytes[-quarter:]) - statistics.median(self.megabytes[quarter : 2 * quarter])
         cuts = statistics.quantiles(tally.latencies, n=100, method="inclusive")
         figures = {
             "minutes": round(self.seconds / 60, 1),
@@ -201,6 +206,7 @@ class Soak:
             "wrong": len(tally.wrong),
             "first_wrong": tally.wrong[:5],
             "statuses": dict(sorted(tally.statuses.items())),
+            "signatures": dict(sorted(tally.signatures.items())),
             "faults": dict(sorted(tally.faults.items())),
             "versions": dict(tally.versions),
             "corrupt_rejected": [each for each in self.corrupt if states.get(each) == "END"],
@@ -218,6 +224,38 @@ class Soak:
             and (code, figures["tracebacks"]) == (0, 0)
         )
         return figures
+
+
+def _version(signature: str, predictions) -> str:
+    """The version that an answer comes from, in those that begin with it; "" for others, and for what is no answer."""
+    try:
+        first = predictions[0]["translations"][0] if signature == "nbest" else predictions[0]
+        return found[1] if (found := re.match(r"(\d+):", first)) else ""
+    except (TypeError, LookupError):
+        return ""
+
+
+def expected(signature: str, texts: list[str], version: str) -> list:
+    """The known answer of a version to texts: see `tests/toy_saved_model.py`."""
+    upper = [f"{version}:{text.upper()}" for text in texts]
+    if signature == "nbest":
+        scores = [-0.1, -0.2, -0.3]
+        return [
+            {"translations": [each] * 3, "scores": scores, "truncated": len(text) > 5}
+            for each, text in zip(upper, texts)
+        ]
+    if signature == "score":
+        return [{"score": 4.0 * len(text), "tokens": len(text)} for text in texts]
+    if signature == "attention":
+        longest = max(map(len, texts))
+        return [
+            {
+                "tokens": [*text, *[""] * (longest - len(text))],
+                "weights": [1.0] * len(text) + [0.0] * (longest - len(text)),
+            }
+            for text in texts
+        ]
+    return upper
 
 
 def write_version(directory: pathlib.Path, version: int) -> None:
