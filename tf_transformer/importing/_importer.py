@@ -70,18 +70,14 @@ def import_model(
     facts = origin.facts | {"files": [dataclasses.asdict(file) for file in files.values()]}
     if keep_languages or keep_pieces_of:
         trimming = Trimming(tuple(keep_languages), tuple(keep_pieces_of))
-        before, external = external, trim(external, trimming)
-        facts["trimmed"] = trimming.facts() | _kept_rows(before, external)
+        rows = [len(side.tokens) for side in (external.source, external.target)]
+        external = trim(external, trimming)
+        kept = [len(side.tokens) for side in (external.source, external.target)]
+        facts["trimmed"] = trimming.facts() | {"source": [rows[0], kept[0]], "target": [rows[1], kept[1]]}
     _write(workdir, _assembled(external, origin.path), external, facts)
     if external.licence is None:
         logger.warning("%s states no licence; name the model's with --licence, so that exports carry it on.", path)
     return Workdir(workdir)
-
-
-def _kept_rows(before: ExternalModel, after: ExternalModel) -> dict:
-    """The numbers of rows before and after trimming, for import.json."""
-    pairs = (("source", before.source, after.source), ("target", before.target, after.target))
-    return {side: [len(old.tokens), len(new.tokens)] for side, old, new in pairs}
 
 
 def _origin(path: str | os.PathLike, sha256: str | None) -> Download:

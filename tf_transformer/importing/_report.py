@@ -49,8 +49,10 @@ def sample_sentence(language: str | None) -> str:
     return next((text for codes, text in _SAMPLES.items() if code in codes), _ENGLISH)
 
 
-def translate_sample(workdir: Workdir, text: str | None = None) -> dict:
+def translate_sample(workdir: Workdir, text: str | None = None) -> dict | None:
     """Translates a sentence with an imported model and adds it to import.json.
+
+    The import is complete before: a model that needs more to translate, such as a target language, gives a warning.
 
     Args:
         text: the sentence; None: one in the source language.
@@ -58,7 +60,11 @@ def translate_sample(workdir: Workdir, text: str | None = None) -> dict:
     from tf_transformer.decoding import Translator
 
     text = text or sample_sentence(workdir.dataset_info.get("source_language"))
-    sample = {"source": text, "translation": Translator.from_workdir(workdir.path)([text])[0]}
+    try:
+        sample = {"source": text, "translation": Translator.from_workdir(workdir.path)([text])[0]}
+    except ValueError as error:
+        logger.warning("There is no sample translation: %s", error)
+        return None
     write_json(workdir.path / FACTS, read_facts(workdir) | {"sample": sample})
     return sample
 
