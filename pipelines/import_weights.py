@@ -4,21 +4,17 @@ The result is a work directory for translate, evaluate, score, attention, export
 """
 
 import argparse
-import json
 import os
 import shlex
-from typing import TYPE_CHECKING
 
 from tf_transformer.pipelines import cli
-
-if TYPE_CHECKING:
-    from tf_transformer.workdir import Workdir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="path", required=True, metavar="PATH",
-        help="a folder with the model or its zip, Marian's .npz or .bin, or an .argosmodel",
+        help="a folder with the model or its zip, Marian's .npz or .bin, an .argosmodel; or a model to download: "
+        "hf:OWNER/NAME[@REVISION] of the Hugging Face hub, or https://….zip",
     )  # fmt: skip
     parser.add_argument("--workdir", required=True, metavar="DIR", help="work directory to write; must not exist")
     parser.add_argument(
@@ -29,15 +25,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--source-language", metavar="CODE", help="language code, if the files do not name it")
     parser.add_argument("--target-language", metavar="CODE", help="language code, if the files do not name it")
+    parser.add_argument("--sha256", metavar="DIGEST", help="checksum that a downloaded or local file must have")
+    parser.add_argument(
+        "--keep-languages", metavar="CODES", default="",
+        help="remove the vocabulary's rows that text in the scripts of these languages does not need, such as de,en",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-pieces-of", metavar="FILE", nargs="+", default=[],
+        help="remove the vocabulary's rows that these text files do not need; give source and target text",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sample", metavar="TEXT", help="sentence to translate in the report; default: one in the source language"
+    )
     parser.add_argument(
         "--licence", "--license", help="licence of the model, if the files do not name it; written to the model card"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    if not os.path.exists(args.path):
+    if not os.path.exists(args.path) and not args.path.startswith("hf:") and "://" not in args.path:
         raise ValueError(_missing(args.path))
-    from tf_transformer.importing import import_model
+    from tf_transformer.importing import import_model, report, translate_sample
 
     workdir = import_model(
         args.path,
@@ -46,36 +54,21 @@ def run(args: argparse.Namespace) -> int:
         target_tokenizer=args.target_tokenizer,
         languages=(args.source_language, args.target_language),
         licence=args.licence,
+        sha256=args.sha256,
+        keep_languages=[code.strip() for code in args.keep_languages.split(",") if code.strip()],
+        keep_pieces_of=args.keep_pieces_of,
     )
-    print(_report(workdir))
+    translate_sample(workdir, args.sample)
+    print(report(workdir))
     return 0
-
-
-def _report(workdir: "Workdir") -> str:
-    """The work directory, what was imported, and the next commands."""
-    facts = json.loads((workdir.path / "import.json").read_text(encoding="utf-8"))
-    languages = [workdir.dataset_info.get(f"{side}_language") or "not stated" for side in ("source", "target")]
-    decoding = workdir.config.decoding
-    return "\n".join(
-        [
-            str(workdir.path),
-            f"Model: {facts['format']}, {facts['parameters']:,} parameters",
-            f"Languages: {' to '.join(languages)}",
-            f"Licence: {facts['licence'] or 'not stated'}",
-            f"Search: beam {decoding.beam_size}, length penalty {decoding.length_penalty}, alpha {decoding.alpha:g}",
-            "Next:",
-            f"  tf-transformer translate --workdir {workdir.path}",
-            f"  tf-transformer export --workdir {workdir.path} --output MODEL_BASE",
-        ]
-    )
 
 
 def _missing(path: str) -> str:
     """The message about a model that does not exist: where to get it, as far as its name shows."""
     name = os.path.basename(os.path.normpath(path))
-    where = "Download the model first, for example from https://huggingface.co/Helsinki-NLP (OPUS-MT)."
+    where = "A model of the Hugging Face hub is downloaded with `--from hf:OWNER/NAME`."
     if name.startswith("opus-mt-"):
-        where = f"Download it first: `hf download Helsinki-NLP/{name} --local-dir {shlex.quote(path)}`."
+        where = f"To download it: `--from {shlex.quote(f'hf:Helsinki-NLP/{name}')}`."
     return f"Expected a folder or a file with a model. Received: {path}, which does not exist. {where}"
 
 

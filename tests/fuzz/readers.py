@@ -20,6 +20,7 @@ from ctranslate2_files import model, variable
 from external_toys import huggingface_toy, marian_toy
 from fuzz.mutation import mutate, mutate_json, mutate_safetensors, mutate_zip, zipped
 from marian_files import INTGEMM8, binary_model, shortlist
+from torch_files import torch_file
 from toy_workdir import toy_workdir
 
 from tf_transformer.export._ctranslate2 import export_ctranslate2
@@ -29,6 +30,7 @@ from tf_transformer.importing._external_model import ImportedModelError
 from tf_transformer.importing._importer import read_model
 from tf_transformer.importing._pieces import sentencepiece_files
 from tf_transformer.importing._settings import parse_yaml, read_json
+from tf_transformer.importing._torch_file import read_torch
 from tf_transformer.importing._weight_files import read_weights
 from tf_transformer.importing.ctranslate2._binary_model import read_binary_model
 from tf_transformer.importing.marian._binary import read_marian_binary, read_shortlist
@@ -37,6 +39,7 @@ from tf_transformer.text._subwords import Subwords
 from tf_transformer.text._vocabulary import train_model
 
 MAX_MESSAGE = 2000
+MARIAN_MODELS = pathlib.Path(__file__).parents[1] / "marian_models"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +81,11 @@ class Reader:
 
 
 NAMES = ("ctranslate2", "npz", "marian-bin", "shortlist", "marian-yml", "marian-vocabulary")
-NAMES += ("json", "safetensors", "h5", "sentencepiece", "zip")
+NAMES += ("json", "safetensors", "h5", "torch", "torch-before-1.6", "sentencepiece", "zip")
 OWN_NAMES = ("config", "dataset-info", "checkpoint-info", "checkpoint-weights", "tfrecord")
 OWN_NAMES += ("rest", "rest-gzip", "libretranslate")
 NAMES += OWN_NAMES
-FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "huggingface-folder")
+FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "marian-pre-norm-folder", "huggingface-folder")
 
 
 @functools.cache
@@ -101,6 +104,8 @@ def _folder_reader(name: str) -> Reader:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     if name == "huggingface-folder":
         toy, file, change = huggingface_toy(folder / "toy").folder, "config.json", mutate_json
+    elif name == "marian-pre-norm-folder":
+        toy, file, change = MARIAN_MODELS / "pre-norm-ssru", "model.npz", mutate_zip
     elif name == "marian-folder":
         toy, file, change = marian_toy(folder / "toy").folder, "model.npz", mutate_zip
     else:
@@ -127,6 +132,10 @@ def _readers() -> dict[str, Reader]:
         "shortlist": Reader("lex.bin", (shortlist([[], [5, 9], [3]]),), read_shortlist),
         "marian-yml": Reader("decoder.yml", (_YAML,), lambda path: parse_yaml(path.read_bytes(), str(path))),
         "marian-vocabulary": Reader("vocab.yml", (_VOCABULARY,), read_marian_vocabulary),
+        "torch": Reader(
+            "pytorch_model.bin", (torch_file(weights), torch_file(weights, protocol=4)), read_torch, mutate_zip
+        ),
+        "torch-before-1.6": Reader("pytorch_model.bin", (torch_file(weights, old=True),), read_torch),
         "json": Reader("config.json", (settings, b'{"</s>": 0, "<unk>": 1, "a": 2}'), read_json, mutate_json),
         "safetensors": Reader(
             "model.safetensors",

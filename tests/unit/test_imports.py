@@ -22,7 +22,7 @@ ALLOWED = {
     "decoding": ("config", "layers", "model", "text", "workdir"),
     "evaluation": ("decoding", "text"),
     "training": ("config", "data", "decoding", "evaluation", "layers", "model", "text", "workdir"),
-    "importing": ("config", "layers", "model", "text", "workdir"),
+    "importing": ("config", "decoding", "layers", "model", "text", "workdir"),
     "analysis": (
         "config",
         "data",

@@ -19,6 +19,7 @@ import numpy as np
 
 from tf_transformer._files import NO_SPACE
 from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._files_read import record_file
 from tf_transformer.importing._settings import shorten
 
 MAX_BYTES = 16 * 2**30
@@ -38,6 +39,8 @@ _ERRORS: tuple[type[Exception], ...] = (
 )
 _ERRORS += (RuntimeError, struct.error, OverflowError)
 _ARRAY_TYPES = {"<f4": np.float32, "<f2": np.float16, "|i1": np.int8, "|u1": np.uint8}
+# Marian writes a byte order even where there is none.
+_ARRAY_TYPES |= {"<i1": np.int8, "<u1": np.uint8}
 _HEADER_BYTES = 4096
 _HEADER = re.compile(
     rb"\{'descr': '([<>|=]\w{1,8})', 'fortran_order': (True|False), 'shape': \(((?:\d{1,10},? ?){0,8})\), \} *\n"
@@ -50,7 +53,7 @@ def unpack(archive: pathlib.Path, directory: pathlib.Path) -> None:
     Rejects, before anything is written, archives with files that would be outside of `directory`, with links, and
     with sizes that no model has. Permissions are not taken over.
     """
-    with _opened(archive) as opened:
+    with open_archive(archive) as opened:
         members = [member for member in opened.infolist() if not member.is_dir()]
         _check_names(members, archive, directory)
         for member in members:
@@ -62,13 +65,14 @@ def unpack(archive: pathlib.Path, directory: pathlib.Path) -> None:
 
 def read_npz(file: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz`: float32, float16 and bytes. Pickled objects are rejected by their header."""
-    with _opened(file) as opened:
+    with open_archive(file) as opened:
         return {member.filename.removesuffix(".npy"): _array(opened, member) for member in opened.infolist()}
 
 
 @contextlib.contextmanager
-def _opened(archive: pathlib.Path) -> Iterator[zipfile.ZipFile]:
+def open_archive(archive: pathlib.Path) -> Iterator[zipfile.ZipFile]:
     """An archive whose sizes were checked; errors of any kind inside the block become ImportedModelError."""
+    record_file(archive)
     try:
         with zipfile.ZipFile(archive) as opened:
             _check_sizes(opened.infolist(), archive.stat().st_size)

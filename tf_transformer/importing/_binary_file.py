@@ -9,6 +9,7 @@ from types import TracebackType
 import numpy as np
 
 from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._files_read import record_file
 from tf_transformer.importing._settings import shorten
 
 MAX_RANK = 4
@@ -26,6 +27,7 @@ class BinaryFile:
     def __init__(self, path: pathlib.Path, what: str) -> None:
         if not path.is_file():
             raise ImportedModelError(f"{path.parent} has no {path.name}: it is not {what}.")
+        record_file(path)
         self.path = path
         try:
             self._file = path.open("rb")

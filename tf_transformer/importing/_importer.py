@@ -6,13 +6,17 @@ import os
 import pathlib
 import tempfile
 import zipfile
+from collections.abc import Sequence
 
 from tf_transformer._files import atomic_directory, hidden_directory, named_errors, remove_leftovers_of, write_json
 from tf_transformer.config import ConfigError
 from tf_transformer.importing._archive import unpack
 from tf_transformer.importing._assembly import ImportedModel, assemble
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError
+from tf_transformer.importing._files_read import recorded_files
+from tf_transformer.importing._trimming import Trimming, trim
 from tf_transformer.importing.ctranslate2 import argos_facts, read_ctranslate2
+from tf_transformer.importing.downloads import Download, check_sha256, download_model, is_remote
 from tf_transformer.importing.huggingface import read_huggingface
 from tf_transformer.importing.marian import is_marian_binary, is_marian_folder, read_marian
 from tf_transformer.model import Transformer
@@ -33,6 +37,9 @@ def import_model(
     target_tokenizer: str | os.PathLike | None = None,
     languages: tuple[str | None, str | None] = (None, None),
     licence: str | None = None,
+    sha256: str | None = None,
+    keep_languages: Sequence[str] = (),
+    keep_pieces_of: Sequence[str | os.PathLike] = (),
 ) -> Workdir:
     """Writes the model at `path` as the work directory `workdir`, which must not be there, and returns it.
 
@@ -40,26 +47,50 @@ def import_model(
 
     Args:
         path: a folder of Marian's, Hugging Face's or CTranslate2's; Marian's `.npz`; an Argos package or another zip
-            archive of such a folder.
+            archive of such a folder. Or a model elsewhere: `hf:OWNER/NAME[@REVISION]`, or the https address of an
+            archive.
         source_tokenizer, target_tokenizer: SentencePiece models, where they are not beside the weights.
         languages: of source and target, where the files do not say.
         licence: of the model, where the files do not say; goes into the model card of an export.
+        sha256: checksum that an archive, or another file, must have.
+        keep_languages: removes the vocabulary's rows that text in the scripts of these languages does not need.
+        keep_pieces_of: removes the vocabulary's rows that the text of these files does not need.
     """
-    path, workdir = pathlib.Path(path), pathlib.Path(workdir)
+    workdir = pathlib.Path(workdir)
     remove_leftovers_of(workdir)
     if workdir.exists() and (not workdir.is_dir() or any(workdir.iterdir())):
         raise ImportedModelError(f"{workdir} is there already and not empty; give a new --workdir.")
-    external = _read_beside(workdir, path, source_tokenizer, target_tokenizer)
+    origin = _origin(path, sha256)
+    with recorded_files() as files:
+        external = _read_beside(workdir, origin.path, source_tokenizer, target_tokenizer)
     external = dataclasses.replace(
         external,
         languages=(languages[0] or external.languages[0], languages[1] or external.languages[1]),
-        licence=licence or external.licence,
+        licence=licence or external.licence or origin.licence,
     )
-    imported = _assembled(external, path)
-    _write(workdir, imported, external, path)
+    facts = origin.facts | {"files": [dataclasses.asdict(file) for file in files.values()]}
+    if keep_languages or keep_pieces_of:
+        trimming = Trimming(tuple(keep_languages), tuple(keep_pieces_of))
+        rows = [len(side.tokens) for side in (external.source, external.target)]
+        external = trim(external, trimming)
+        kept = [len(side.tokens) for side in (external.source, external.target)]
+        facts["trimmed"] = trimming.facts() | {"source": [rows[0], kept[0]], "target": [rows[1], kept[1]]}
+    _write(workdir, _assembled(external, origin.path), external, facts)
     if external.licence is None:
         logger.warning("%s states no licence; name the model's with --licence, so that exports carry it on.", path)
     return Workdir(workdir)
+
+
+def _origin(path: str | os.PathLike, sha256: str | None) -> Download:
+    """The local files of a model, downloaded where `path` names one elsewhere."""
+    if isinstance(path, str) and is_remote(path):
+        return download_model(path, sha256)
+    path = pathlib.Path(path)
+    if sha256 is not None:
+        if not path.is_file():
+            raise ImportedModelError(f"A checksum belongs to one file. Received: --sha256 with {path}.")
+        check_sha256(path, sha256)
+    return Download(path, {"from": path.name})
 
 
 def _read_beside(
@@ -165,12 +196,12 @@ def _assembled(external: ExternalModel, path: pathlib.Path) -> ImportedModel:
     return imported
 
 
-def _write(workdir: pathlib.Path, imported: ImportedModel, external: ExternalModel, path: pathlib.Path) -> None:
-    facts: dict = {"format": external.format, "from": path.name, "licence": external.licence}
+def _write(workdir: pathlib.Path, imported: ImportedModel, external: ExternalModel, origin: dict) -> None:
+    facts: dict = {"format": external.format, "licence": external.licence, "languages": external.languages}
     facts["parameters"] = sum(tensor.size for tensor in imported.tensors.values())
     data: dict = {"source_language": external.languages[0], "target_language": external.languages[1]}
     data["tokenizer"] = {"sha256": imported.tokenizers.sha256}
     with atomic_directory(workdir, replace=False, exclusive=True) as directory:
         Workdir.create(directory, imported.config, imported.tokenizers, data)
-        write_json(directory / FACTS, facts)
+        write_json(directory / FACTS, facts | origin)
         save_checkpoint(directory / "checkpoints" / step_directory(0), imported.tensors, step=0)

@@ -9,6 +9,7 @@ import re
 from sentencepiece import sentencepiece_model_pb2
 
 from tf_transformer.importing._external_model import ImportedModelError, RowOrder, Vocabulary
+from tf_transformer.importing._files_read import record_file
 from tf_transformer.text import (
     BOS_ID,
     EOS_ID,
@@ -145,6 +146,9 @@ def sentencepiece_files(
     source, target = source or found[0], target or found[1]
     if source is None:
         raise _no_source(directory)
+    for file in (source, target):
+        if file is not None:
+            record_file(pathlib.Path(file))
     try:
         return read_model_file(source), None if target is None else read_model_file(target)
     except (TokenizerError, OSError) as error:

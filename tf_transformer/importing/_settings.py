@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import yaml
 
 from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._files_read import record_file
 
 MAX_TEXT_BYTES = 32 * 2**20
 """The largest JSON file or vocabulary; that of NLLB-200, with 256,000 tokens, has 5 MB."""
@@ -40,6 +41,7 @@ def read_bytes(file: pathlib.Path, limit: int) -> bytes:
     """The contents of a regular file of at most `limit` bytes."""
     if not file.is_file():
         raise ImportedModelError(f"{file.parent} has no {file.name}.")
+    record_file(file)
     try:
         with file.open("rb") as opened:
             data = opened.read(limit + 1)
@@ -54,6 +56,7 @@ def first_lines(file: pathlib.Path) -> list[str]:
     """The lines in the first 64 KB of a README or LICENSE; none if there is no such file."""
     if not file.is_file():
         return []
+    record_file(file)
     try:
         with file.open("rb") as opened:
             return opened.read(_HEAD_BYTES).decode("utf-8", "replace").splitlines()

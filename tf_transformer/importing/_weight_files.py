@@ -1,4 +1,4 @@
-"""Files of weights by name: safetensors, Keras' h5, and torch's only through its own safe loader."""
+"""Files of weights by name: safetensors, Keras' h5, and PyTorch's, whose pickles are not executed."""
 
 import pathlib
 import re
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tf_transformer.importing._external_model import ImportedModelError
+from tf_transformer.importing._files_read import record_file
 from tf_transformer.importing._settings import shorten, show
+from tf_transformer.importing._torch_file import read_torch
 
 if TYPE_CHECKING:
     import h5py
@@ -41,6 +43,7 @@ def _safetensors(file: pathlib.Path) -> dict[str, np.ndarray]:
     """The library checks that the tensors lie in the file and do not overlap; types are checked here first."""
     import safetensors
 
+    record_file(file)
     try:
         with safetensors.safe_open(file, framework="numpy") as opened:
             kinds = {name: opened.get_slice(name).get_dtype() for name in opened.keys()}  # noqa: SIM118
@@ -69,33 +72,16 @@ def _unreadable(file: pathlib.Path, error: Exception) -> ImportedModelError:
 
 
 def _torch(file: pathlib.Path) -> dict[str, np.ndarray]:
-    """A pickle runs whatever is in it, so torch's loader of plain weights is the only one that opens it."""
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise ImportedModelError(
-            f"{file} is a pickle, which only torch can open safely. Install torch, or get {SAFETENSORS} instead."
-        ) from None
-    try:
-        loaded = torch.load(file, map_location="cpu", weights_only=True)
-        for name, value in loaded.items():
-            _check_type(
-                file, name, str(value.dtype).removeprefix("torch."), ("float16", "bfloat16", "float32", "float64")
-            )
-        _check_total(file, sum(value.numel() * value.element_size() for value in loaded.values()))
-        return {name: value.to(torch.float32).numpy() for name, value in loaded.items()}
-    except ImportedModelError:
-        raise
-    except Exception as error:  # torch raises what its unpickler, its zip reader and its storages raise
-        raise ImportedModelError(
-            f"{file} cannot be read as plain weights: {type(error).__name__}: {shorten(error)}"
-        ) from None
+    weights = read_torch(file)
+    _check_total(file, sum(value.nbytes for value in weights.values()))
+    return weights
 
 
 def _h5(file: pathlib.Path) -> dict[str, np.ndarray]:
     """The datasets of Keras' file. Types, sizes and places of all of them are checked before one is read."""
     import h5py
 
+    record_file(file)
     found = {}
 
     def visit(name: str, item: object) -> None:

@@ -49,7 +49,7 @@ MARIAN = {
     ),
     "average attention": ({"transformer_decoder_autoreg": "average-attention"}, "autoreg is 'average-attention'"),
     "s2s": ({"type": "s2s"}, "type is 's2s'"),
-    "pre-norm": ({"transformer_preprocess": "n"}, "transformer-preprocess is 'n'"),
+    "half a pre-norm": ({"transformer_preprocess": "n"}, "Received: 'n', 'dan' and ''"),
     "tied layers": ({"transformer_tied_layers": [1, 1]}, "transformer-tied-layers"),
     "depth": ({"enc_depth": 3}, "encoder_l3_self_Wq"),
     "unread": ({"dec_depth": 2}, "part that we do not have: decoder_l3"),
@@ -169,7 +169,9 @@ def test_an_argos_package_is_imported_and_its_licence_kept(tmp_path):
     assert workdir.dataset_info["target_language"] == "de"
     facts = json.loads((workdir.path / "import.json").read_text())
     assert facts.pop("parameters") == sum(value.size for value in load_model_tensors(workdir.checkpoint()).values())
-    assert facts == {"format": "CTranslate2", "from": "toy.argosmodel", "licence": "It is licensed CC-BY 4.0"}
+    assert "model.bin" in {file["name"] for file in facts.pop("files")}
+    expected = {"format": "CTranslate2", "from": "toy.argosmodel", "licence": "It is licensed CC-BY 4.0"}
+    assert facts == expected | {"languages": ["en", "de"]}
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "/tmp/outside.txt", "toy/../../outside.txt", "toy\\..\\x.txt"])

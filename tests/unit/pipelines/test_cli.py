@@ -89,10 +89,7 @@ def test_a_missing_input_says_what_was_expected(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("path", "told"),
-    [
-        ("models/opus-mt-zh-en", "`hf download Helsinki-NLP/opus-mt-zh-en --local-dir models/opus-mt-zh-en`"),
-        ("model.npz", "for example from https://huggingface.co/Helsinki-NLP"),
-    ],
+    [("models/opus-mt-zh-en", "`--from hf:Helsinki-NLP/opus-mt-zh-en`"), ("model.npz", "`--from hf:OWNER/NAME`")],
 )
 def test_a_missing_model_says_where_to_get_one(capsys, tmp_path, monkeypatch, path, told):
     monkeypatch.chdir(tmp_path)

@@ -9,6 +9,7 @@ from tf_transformer.importing._layer_weights import Linear
 
 _ATTENTION = {"self_attention": "self", "cross_attention": "context"}
 _NORMS = {"feed_forward": "ffn_ffn", "ssru": "rnn_ffn"}
+_PRE_NORMS = _NORMS | {"ssru": "rnn"}
 _PARTS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 
 
@@ -16,10 +17,13 @@ class MarianLayers:
     """Reader of the arrays by Marian's names, such as `encoder_l1_self_Wq`. Reports arrays that were not read.
 
     Kernels are (in, out), like ours; biases and norms are (1, D).
+
+    Args:
+        pre_norm: whether the norms are before the sub-layers, where they have other names.
     """
 
-    def __init__(self, arrays: dict[str, np.ndarray], file: pathlib.Path) -> None:
-        self._arrays, self._file = arrays, file
+    def __init__(self, arrays: dict[str, np.ndarray], file: pathlib.Path, pre_norm: bool = False) -> None:
+        self._arrays, self._file, self._pre_norm = arrays, file, pre_norm
         self._read: set[str] = set()
 
     def attention(self, stack: str, layer: int, kind: str) -> dict[str, Linear]:
@@ -35,9 +39,13 @@ class MarianLayers:
         return {"inner": self._linear(name, "1"), "outer": self._linear(name, "2")}
 
     def norm(self, stack: str, layer: int, sublayer: str) -> tuple[np.ndarray, np.ndarray]:
-        part = f"{_ATTENTION[sublayer]}_Wo" if sublayer in _ATTENTION else _NORMS[sublayer]
+        names, suffix = (_PRE_NORMS, "_pre") if self._pre_norm else (_NORMS, "")
+        part = f"{_ATTENTION[sublayer]}_Wo" if sublayer in _ATTENTION else names[sublayer]
         name = f"{stack}_l{layer + 1}_{part}"
-        return self._vector(f"{name}_ln_scale"), self._vector(f"{name}_ln_bias")
+        return self._vector(f"{name}_ln_scale{suffix}"), self._vector(f"{name}_ln_bias{suffix}")
+
+    def final_norm(self, stack: str) -> tuple[np.ndarray, np.ndarray]:
+        return self._vector(f"{stack}_top_ln_scale"), self._vector(f"{stack}_top_ln_bias")
 
     def table(self, *names: str) -> np.ndarray:
         """The first of these embeddings (V, D) that there is."""

@@ -56,8 +56,9 @@ def read_marian(
     file = file or decoder.weights()
     arrays = read_marian_binary(file) if file.suffix == ".bin" else read_npz(file)
     options = MarianOptions.of(arrays.pop(OPTIONS, None), file)
-    layers = MarianLayers(arrays, file)
-    tensors, biased = layer_tensors(layers, options.depths, pre_norm=False, ssru=options.ssru)
+    pre_norm = options.norm == "pre"
+    layers = MarianLayers(arrays, file, pre_norm)
+    tensors, biased = layer_tensors(layers, options.depths, pre_norm, ssru=options.ssru)
     if options.gelu:
         gelu_sigmoid_as_swish(tensors)
     source_table = layers.table("encoder_Wemb", "Wemb")

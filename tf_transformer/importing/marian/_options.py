@@ -10,14 +10,14 @@ from tf_transformer.importing._settings import parse_yaml, show
 
 # In Marian's source, layers of type transformer.
 _EPSILON = 1e-6
-# What each option must be for the Transformer that we have. Not a pre-norm: Marian's normalises the queries alone.
+# What each option must be for the Transformer that we have.
 _REQUIRED: dict[str, tuple] = {
     "type": ("transformer",),
     "transformer-decoder-autoreg": ("self-attention", "rnn"),
-    "transformer-preprocess": ("",),
-    "transformer-postprocess": ("dan",),
+    "transformer-preprocess": ("", "n"),
+    "transformer-postprocess": ("dan", "da"),
     "transformer-postprocess-emb": ("d", ""),
-    "transformer-postprocess-top": ("",),
+    "transformer-postprocess-top": ("", "n"),
     "transformer-ffn-activation": ("swish", "relu", "gelu"),
     "transformer-ffn-depth": (2,),
     "transformer-decoder-ffn-depth": (0, 2),
@@ -32,6 +32,9 @@ _REQUIRED: dict[str, tuple] = {
     "input-types": ([],),
     "ulr": (False,),
 }
+# Before, after and above the layers. The second has its final norm since Marian 1.10, which also corrected its
+# self-attention: older versions normalised the queries alone.
+_NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
 # A model that does not say what it is has another default in each version of Marian.
 _MUST_BE_SAID = ("type",)
 
@@ -45,6 +48,7 @@ class MarianOptions:
     feed_forward_dim: int
     activation: str
     ssru: bool
+    norm: str
 
     @property
     def gelu(self) -> bool:
@@ -77,7 +81,8 @@ class MarianOptions:
         heads = _number(values, "transformer-heads", 8, MAX_HEADS, file)
         if not heads:
             raise ImportedModelError(f"{file}: Marian's option transformer-heads must be above 0.")
-        return cls(depths, heads, dim, values.get("transformer-ffn-activation", "swish"), ssru)
+        activation = values.get("transformer-ffn-activation", "swish")
+        return cls(depths, heads, dim, activation, ssru, _norm(values, file))
 
     def architecture(self, dim: int) -> dict:
         """Fields of `ModelConfig`."""
@@ -90,10 +95,22 @@ class MarianOptions:
             "key_dim": dim // self.heads,
             "value_dim": dim // self.heads,
             "activation": "swish" if self.gelu else self.activation,
+            "norm": self.norm,
             "norm_epsilon": _EPSILON,
             "scale_embeddings": True,
             "decoder_autoregression": "ssru" if self.ssru else "attention",
         }
+
+
+def _norm(values: dict, file: pathlib.Path) -> str:
+    before, after = values.get("transformer-preprocess", ""), values.get("transformer-postprocess", "dan")
+    top = values.get("transformer-postprocess-top", "")
+    if (before, after, top) not in _NORMS:
+        raise ImportedModelError(
+            f"{file}: expected Marian's options transformer-preprocess, -postprocess and -postprocess-top as '', 'dan' "
+            f"and '', or as 'n', 'da' and 'n'. Received: {before!r}, {after!r} and {top!r}: we have no such norms."
+        )
+    return _NORMS[before, after, top]
 
 
 def _parse(array: np.ndarray | None, file: pathlib.Path) -> dict:

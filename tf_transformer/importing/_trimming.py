@@ -1,0 +1,281 @@
+"""Vocabulary trimming: an external model without the rows that the kept text does not need.
+
+A piece stays if words of the kept text can be spelled with it, since a model may write a word with other pieces than
+its tokenizer reads. All pieces of one character stay, so that other text falls back to smaller pieces. The kept text is
+split as before. With a unigram model its best segmentation stays among fewer ones, and the
+least probable piece stays, from which SentencePiece computes the cost of unknown characters. With BPE the substrings of
+a needed piece stay, too: merges lead through them. Special, added and language tokens always stay.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary
+from tf_transformer.importing._pieces import target_pieces, with_language_tokens, with_unknown_characters
+
+_Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
+_BPE = sentencepiece_model_pb2.TrainerSpec.BPE
+_SPACE = "▁"
+# What readers call a row of a table that has no token.
+_UNNAMED = re.compile(r"<row \d+>")
+_WORD = re.compile(f"{_SPACE}?[^{_SPACE}]+")
+_LINES_CHECKED = 20_000
+_BATCH = 1000
+MAX_LINE = 1 << 20
+
+# Scripts by their codes, as the first words of Unicode's names of their characters.
+_NAMES = {"Latn": "LATIN", "Cyrl": "CYRILLIC", "Grek": "GREEK", "Arab": "ARABIC", "Hebr": "HEBREW", "Armn": "ARMENIAN"}
+_NAMES |= {"Geor": "GEORGIAN", "Deva": "DEVANAGARI", "Beng": "BENGALI", "Guru": "GURMUKHI", "Gujr": "GUJARATI"}
+_NAMES |= {
+    "Orya": "ORIYA",
+    "Taml": "TAMIL",
+    "Telu": "TELUGU",
+    "Knda": "KANNADA",
+    "Mlym": "MALAYALAM",
+    "Sinh": "SINHALA",
+}
+_NAMES |= {"Thai": "THAI", "Laoo": "LAO", "Tibt": "TIBETAN", "Mymr": "MYANMAR", "Ethi": "ETHIOPIC", "Khmr": "KHMER"}
+_NAMES |= {"Sinh": "SINHALA", "Mong": "MONGOLIAN", "Olck": "OL", "Tfng": "TIFINAGH"}
+_SCRIPTS = {code: (name,) for code, name in _NAMES.items()}
+_SCRIPTS |= {"Hans": ("CJK",), "Hant": ("CJK", "BOPOMOFO"), "Jpan": ("CJK", "HIRAGANA", "KATAKANA")}
+_SCRIPTS |= {"Hang": ("HANGUL", "CJK")}
+# First words of the names of letters that are in text of any script.
+_COMMON = {"MODIFIER", "KATAKANA-HIRAGANA", "FULLWIDTH", "HALFWIDTH", "MICRO", "FEMININE", "MASCULINE", "MATHEMATICAL"}
+# Scripts of languages whose codes do not state them.
+_OF_SCRIPT = {
+    "Latn": "af ast az br bs ca ceb cs cy da de en es et eu eo ff fi fr fy ga gd gl ha hr ht hu id ig ilo is it jv lb "
+    "lg ln lt lv mg ms mt nb nl nn no ns oc pl pt ro sk sl so sq ss su sv sw tl tn tr uz vi wo xh yo zu",
+    "Cyrl": "ba be bg kk ky mk mn ru tg tt uk",
+    "Arab": "ar fa ps sd ug ur",
+    "Hebr": "he yi",
+    "Deva": "hi mr ne",
+    "Beng": "as bn",
+    "Grek": "el",
+    "Armn": "hy",
+    "Geor": "ka",
+    "Gujr": "gu",
+    "Guru": "pa",
+    "Orya": "or",
+    "Taml": "ta",
+    "Telu": "te",
+    "Knda": "kn",
+    "Mlym": "ml",
+    "Sinh": "si",
+    "Thai": "th",
+    "Laoo": "lo",
+    "Mymr": "my",
+    "Khmr": "km",
+    "Ethi": "am ti",
+    "Hans": "zh",
+    "Jpan": "ja",
+    "Hang": "ko",
+}
+_LANGUAGES = {language: (script,) for script, languages in _OF_SCRIPT.items() for language in languages.split()}
+_LANGUAGES |= {"sr": ("Cyrl", "Latn"), "zh": ("Hans", "Hant")}
+_CODE = re.compile(r"([a-z]{2,3})(?:[_-]([A-Za-z]{2,4}))?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Trimming:
+    """What to keep of a vocabulary.
+
+    Attributes:
+        languages: codes; the pieces of their scripts stay.
+        files: text files; the pieces of their lines stay.
+    """
+
+    languages: tuple[str, ...] = ()
+    files: tuple[str | os.PathLike, ...] = ()
+
+    def facts(self) -> dict:
+        """For import.json."""
+        return {"languages": list(self.languages), "files": [pathlib.Path(file).name for file in self.files]}
+
+
+def scripts_of(language: str) -> tuple[str, ...]:
+    """The codes of the scripts of a language: `de`, `deu_Latn`, `de_DE`."""
+    match = _CODE.fullmatch(language)
+    if match and match[2] and match[2].title() in _SCRIPTS:
+        return (match[2].title(),)
+    if match and match[1] in _LANGUAGES:
+        return _LANGUAGES[match[1]]
+    raise ImportedModelError(
+        f"--keep-languages: expected codes of languages whose script is known, such as de, zh or deu_Latn. Received: "
+        f"{language[:40]!r}. Give text in that language with --keep-pieces-of."
+    )
+
+
+def trim(external: ExternalModel, trimming: Trimming) -> ExternalModel:
+    """The model without the rows that are not kept; what it computes with the others is the same."""
+    target_model = external.target_pieces or target_pieces(external.source_pieces, external.target)
+    sides = [_Side(external.source_pieces, external.source), _Side(target_model, external.target)]
+    wanted = {name for language in trimming.languages for script in scripts_of(language) for name in _SCRIPTS[script]}
+    for side in sides:
+        if wanted:
+            side.keep(piece for piece in side.names if scripts_in(piece) <= wanted)
+        side.keep_text(_lines(trimming.files))
+        side.close()
+    if external.source is external.target:
+        # One table: a row stays for both sides, and each side has a piece for it as before.
+        for side, other in (sides, sides[::-1]):
+            side.keep(other.kept)
+            side.close()
+        rows = [_rows(external.source, sides)] * 2
+    else:
+        rows = [_rows(side.vocabulary, [side]) for side in sides]
+    trimmed = _with_rows(external, rows)
+    trimmed = dataclasses.replace(trimmed, source_pieces=sides[0].trimmed(), target_pieces=sides[1].trimmed())
+    for side, model in zip(sides, (trimmed.source_pieces, trimmed.target_pieces)):
+        side.check(model or b"", _lines(trimming.files))
+    return trimmed
+
+
+def scripts_in(piece: str) -> set[str]:
+    """The scripts of the letters in a piece, by the first word of their names; other characters belong to all."""
+    return {
+        unicodedata.name(character, "UNNAMED").partition(" ")[0]
+        for character in piece
+        if unicodedata.category(character)[0] == "L" and character != _SPACE
+    } - _COMMON
+
+
+class _Side:
+    """Source or target: its SentencePiece model as the tokenizer has it, and the pieces that stay."""
+
+    def __init__(self, model: bytes, vocabulary: Vocabulary) -> None:
+        model = with_language_tokens(with_unknown_characters(model, vocabulary), vocabulary)
+        self._proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        self.vocabulary = vocabulary
+        self._processor = _processor(model)
+        normal = [piece for piece in self._proto.pieces if piece.type == _Piece.NORMAL]
+        self.names = {piece.piece for piece in normal}
+        self.kept = {piece for piece in self.names if len(piece) == 1}
+        if normal:
+            self.kept.add(min(normal, key=lambda piece: piece.score).piece)
+        self._closed: set[str] = set()
+        self._longest = max(map(len, self.names), default=0)
+
+    def keep(self, pieces: Iterable[str]) -> None:
+        self.kept |= self.names.intersection(pieces)
+
+    def keep_text(self, lines: Iterator[list[str]]) -> None:
+        """Keeps the pieces of the lines, which come in batches, and all other pieces that can spell their words."""
+        words: set[str] = set()
+        for batch in lines:
+            for pieces in _pieces(self._processor, batch):
+                self.keep(pieces)
+                words.update(_WORD.findall("".join(pieces)))
+        for word in words:
+            self.keep(_substrings(word, self._longest))
+
+    def close(self) -> None:
+        """Keeps the substrings of kept pieces where the model merges them."""
+        if self._proto.trainer_spec.model_type != _BPE:
+            return
+        for piece in self.kept - self._closed:
+            self.keep(_substrings(piece, self._longest))
+        self._closed = set(self.kept)
+
+    def trimmed(self) -> bytes:
+        """The SentencePiece model with the kept pieces, and all that are no normal ones."""
+        made = sentencepiece_model_pb2.ModelProto()
+        made.CopyFrom(self._proto)
+        del made.pieces[:]
+        made.pieces.extend(
+            piece for piece in self._proto.pieces if piece.type != _Piece.NORMAL or piece.piece in self.kept
+        )
+        made.trainer_spec.vocab_size = len(made.pieces)
+        return made.SerializeToString()
+
+    def check(self, model: bytes, lines: Iterator[list[str]]) -> None:
+        """Raises ImportedModelError if a kept line is split in another way than before."""
+        other, checked = _processor(model), 0
+        for batch in lines:
+            for text, before, after in zip(batch, _pieces(self._processor, batch), _pieces(other, batch)):
+                if before != after:
+                    raise ImportedModelError(
+                        f"The vocabulary cannot be trimmed: the kept text {text[:80]!r} would be split in another way."
+                    )
+            checked += len(batch)
+            if checked >= _LINES_CHECKED:
+                return
+
+
+def _rows(known: Vocabulary, sides: Sequence[_Side]) -> np.ndarray:
+    """The rows of a vocabulary that stay: those of kept pieces, and of tokens that are no normal pieces."""
+    special = {known.end, known.unknown, known.pad, known.start}
+    kept, names = (set().union(*(getattr(side, field) for side in sides)) for field in ("kept", "names"))
+    stays = (
+        row in special or token in kept or (token not in names and not _UNNAMED.fullmatch(token))
+        for row, token in enumerate(known.tokens)
+    )
+    return np.flatnonzero(np.fromiter(stays, bool, len(known.tokens)))
+
+
+def _substrings(text: str, longest: int) -> Iterator[str]:
+    size = len(text)
+    return (text[start:end] for start in range(size) for end in range(start + 1, min(start + longest, size) + 1))
+
+
+def _pieces(processor: sentencepiece.SentencePieceProcessor, batch: list[str]) -> list[list[str]]:
+    return processor.encode(batch, out_type=str)
+
+
+def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_proto=model)
+
+
+def _with_rows(external: ExternalModel, rows: Sequence[np.ndarray]) -> ExternalModel:
+    """The model with some rows of its tables; what was one table stays one."""
+    done: dict[tuple[int, int], np.ndarray] = {}
+
+    def taken(table: np.ndarray, side: int) -> np.ndarray:
+        key = (id(table), id(rows[side]))
+        if key not in done:
+            done[key] = table[rows[side]]
+        return done[key]
+
+    source = _vocabulary(external.source, rows[0])
+    shared = external.source is external.target
+    return dataclasses.replace(
+        external,
+        source_table=taken(external.source_table, 0),
+        target_table=taken(external.target_table, 1),
+        output_table=taken(external.output_table, 1),
+        output_bias=None if external.output_bias is None else taken(external.output_bias, 1),
+        source=source,
+        target=source if shared else _vocabulary(external.target, rows[1]),
+    )
+
+
+def _vocabulary(known: Vocabulary, rows: np.ndarray) -> Vocabulary:
+    places = {row: place for place, row in enumerate(rows.tolist())}
+    return Vocabulary(
+        tuple(known.tokens[row] for row in rows),
+        places[known.end],
+        *(None if row is None else places[row] for row in (known.unknown, known.pad, known.start)),
+    )
+
+
+def _lines(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
+    """The lines of text files in batches; malformed UTF-8 is replaced."""
+    for file in files:
+        try:
+            with open(file, encoding="utf-8", errors="replace", newline="\n") as opened:
+                batch = []
+                while line := opened.readline(MAX_LINE):
+                    batch.append(line.rstrip("\r\n"))
+                    if len(batch) == _BATCH:
+                        yield batch
+                        batch = []
+                yield batch
+        except OSError as error:
+            raise ImportedModelError(f"--keep-pieces-of: {file} cannot be read: {error.strerror}.") from None
