@@ -195,7 +195,7 @@ class LineTranslation:
         if self.alignment == "json":
             return json.dumps(found.to_dict(), ensure_ascii=False) + "\n"
         sides = [" ".join(word.text for word in side) for side in (found.source, found.target)]
-        return " ||| ".join([*sides, found.pharaoh()]).rstrip() + "\n"
+        return " ||| ".join([*sides, found.pharaoh()]) + "\n"
 
     def _output(self, found: Translation) -> str:
         self.lines += 1
