@@ -243,6 +243,11 @@ def _with_rows(external: ExternalModel, rows: Sequence[np.ndarray]) -> ExternalM
             done[key] = table[rows[side]]
         return done[key]
 
+    # Languages of a multilingual model are stated by the rows of their tokens, which all stay.
+    if (languages := getattr(external, "multilingual", None)) is not None:
+        places = {row: place for place, row in enumerate(rows[1].tolist())}
+        moved = dataclasses.replace(languages, tokens={code: places[row] for code, row in languages.tokens.items()})
+        external = dataclasses.replace(external, **{"multilingual": moved})
     source = _vocabulary(external.source, rows[0])
     shared = external.source is external.target
     return dataclasses.replace(
