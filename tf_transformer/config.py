@@ -221,7 +221,7 @@ class DecodingConfig(TypedFields):
     failure_detection: bool = True
     """Check translations for repetition, length and coverage, and search again with constraints if a check fails."""
     unknown: Literal["copy", "never", "keep"] = "copy"
-    """UNK. copy: replaced by the aligned source text; never produced with byte fallback. never. keep: produced as "⁇"."""
+    """UNK. copy: becomes the aligned source text; none with byte fallback. never: none. keep: produced, as "⁇"."""
     nbest: int | None = None
     """Translations that the signature `nbest` of an export returns; None: all beams."""
     no_repeat_ngram: int = 0
