@@ -10,7 +10,7 @@ import time
 import tensorflow as tf
 
 from tf_transformer.config import ConfigError, DecodingConfig
-from tf_transformer.decoding import Shortlist, Translator
+from tf_transformer.decoding import LengthRange, Shortlist, Translator
 from tf_transformer.export._card_facts import card_facts
 from tf_transformer.export._restriction import Restriction, measure_restriction
 from tf_transformer.export._serving_assets import write_serving_assets
@@ -79,8 +79,9 @@ class Candidate:
         self.restriction = None if shortlist is None else self._restriction(shortlist)
 
     def _translator(self, shortlist: Shortlist | None) -> Translator:
-        language = self.workdir.dataset_info.get("source_language")
-        return Translator(self.model, self.workdir.tokenizers, self.decoding, language, shortlist)
+        data, tokenizers = self.workdir.dataset_info, self.workdir.tokenizers
+        usual = LengthRange.from_dataset(data)
+        return Translator(self.model, tokenizers, self.decoding, data.get("source_language"), shortlist, usual)
 
     def _restriction(self, path: str | os.PathLike) -> Restriction:
         logger.info("Comparing translations with and without the shortlist …")

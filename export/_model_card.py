@@ -5,6 +5,7 @@ import json
 import pathlib
 from typing import Any
 
+from tf_transformer.decoding import WARNINGS
 from tf_transformer.export._candidate import Candidate
 from tf_transformer.export._verify import Trial
 from tf_transformer.export.inspection import Report
@@ -44,10 +45,10 @@ lowest probability of its pieces. Padding is `""`, 0.0 and -1.
 _SEGMENTED = """\
 A row may have any number of sentences and lines: `serving_default` and `document` translate it sentence by sentence
 and join the translations. `document` keeps line breaks, blank lines, indentation and bullets of every row, counts the
-`sentences` and reports `warnings` ("" or codes with commas between them: `split`, a sentence of more than
-{max_source_length} tokens was translated in parts; `truncated`, a part could not be made short enough). `nbest`,
-`score`, `attention` and `alignment` take a row for one sentence: `sentences` above 1 flags a row that contains more,
-and of more than {max_source_length} tokens the rest is truncated, which `nbest` reports in `truncated`."""
+`sentences` and reports `warnings` ("" or codes with commas between them, see below; sentences of more than
+{max_source_length} tokens are `split`). `nbest`, `score`, `attention` and `alignment` take a row for one sentence:
+`sentences` above 1 flags a row that contains more, and of more than {max_source_length} tokens the rest is truncated,
+which `nbest` reports in `truncated`."""
 
 _NOT_SEGMENTED = """\
 A row is one sentence: it was exported with `--no-segmentation`. A source of more than {max_source_length} tokens is
@@ -56,7 +57,7 @@ truncated; `nbest` reports it in `truncated`."""
 
 def card_text(card: dict) -> str:
     """README.md from the contents of model.json."""
-    parts = [_title(card), _facts(card), _use(card), _signatures(card), _scores(card), _checks(card)]
+    parts = [_title(card), _facts(card), _use(card), _signatures(card), _warnings(card), _scores(card), _checks(card)]
     return "\n".join(parts)
 
 
@@ -128,6 +129,14 @@ def _signatures(card: dict) -> str:
         columns = (", ".join(f"`{key}` {value}" for key, value in tensors[kind].items()) for kind in tensors)
         lines.append(f"| `{name}` | {' | '.join(columns)} |")
     return "\n".join([*lines, ""])
+
+
+def _warnings(card: dict) -> str:
+    if not card["decoding"]["segmentation"]:
+        return ""
+    off = "" if card["decoding"].get("failure_detection", True) else "Only the first two: failure detection is off.\n\n"
+    rows = [f"| `{code}` | {meaning} |" for code, meaning in WARNINGS.items()]
+    return "\n".join(["## Warnings of `document`", "", f"{off}| code | meaning |", "|---|---|", *rows, ""])
 
 
 def _scores(card: dict) -> str:

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="pieces (default: 37000 for en–de, 32000 for other languages, at most 32 times the square root of the "
-        "number of pairs; 2000 for the phrasebook)",
+        "number of pairs; 2256 for the phrasebook)",
     )
     vocabulary.add_argument("--tokenizer", metavar="DIR", help="use the tokenizer files of this directory instead")
     _add_cleaning(parser.add_argument_group("cleaning of the training pairs"))

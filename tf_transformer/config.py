@@ -218,6 +218,10 @@ class DecodingConfig(TypedFields):
     """Split texts of several sentences or lines, and translate them sentence by sentence."""
     alignment_heads: str = ""
     """Heads whose cross-attention aligns words: layers and heads from 1, such as "3,4.2"; "": the upper layers' all."""
+    failure_detection: bool = True
+    """Check translations for repetition, length and coverage, and search again with constraints if a check fails."""
+    unknown: Literal["copy", "never", "keep"] = "copy"
+    """UNK. copy: becomes the aligned source text; none with byte fallback. never: none. keep: produced, as "⁇"."""
     nbest: int | None = None
     """Translations that the signature `nbest` of an export returns; None: all beams."""
     no_repeat_ngram: int = 0

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding._alignment import align_words, alignment_heads, cross_attention, side_of_ids, side_of_text
 from tf_transformer.decoding._batching import in_batches
+from tf_transformer.decoding._checks import Checked, CheckedSearch, LengthRange, unchecked
 from tf_transformer.decoding._documents import count_sentences, padded_segments, translate_texts
 from tf_transformer.decoding._options import Hypotheses
 from tf_transformer.decoding._results import (
@@ -19,8 +20,10 @@ from tf_transformer.decoding._results import (
     PairScore,
     Texts,
     Translation,
+    given,
     to_alignments,
-    to_bytes,
+    to_best,
+    to_columns,
     to_documents,
     to_pair_scores,
     to_translations,
@@ -35,10 +38,12 @@ from tf_transformer.decoding._search import (
     search_ids,
     search_options,
     search_rows,
+    text_read,
     text_to_ids,
     with_seeds,
 )
 from tf_transformer.decoding._shortlist import Shortlist, candidate_table
+from tf_transformer.decoding._unknown import copy_unknown, forbidden_unk
 from tf_transformer.model import Transformer
 from tf_transformer.text import Segmenter, TokenizerPair
 
@@ -61,6 +66,7 @@ class Translator(tf.Module):
         source_language: code of the texts' language, for segmentation.
         shortlist: restricts each translation to the candidates of its source; log-probabilities are then relative to
             these candidates, except those of `score`.
+        usual_lengths: of translations, for failure detection (see `LengthRange.from_dataset`).
 
     Example:
         translator = Translator.from_workdir("run", beam_size=5)
@@ -74,6 +80,7 @@ class Translator(tf.Module):
         decoding: DecodingConfig | None = None,
         source_language: str | None = None,
         shortlist: Shortlist | None = None,
+        usual_lengths: LengthRange | None = None,
     ):
         super().__init__(name="translator")
         require_tensorflow()
@@ -84,6 +91,7 @@ class Translator(tf.Module):
         self._heads = alignment_heads(self.decoding.alignment_heads, model.config)
         self._segmenter = Segmenter(source_language)
         self.shortlist = candidate_table(shortlist, tokenizers, self.decoding.sampling)
+        self._checked_search = CheckedSearch(model, usual_lengths or LengthRange(), self.shortlist)
         # Not a dictionary: TensorFlow would follow it and write the functions into every export.
         self._function = functools.cache(self._traced_function)
 
@@ -101,8 +109,8 @@ class Translator(tf.Module):
         require_tensorflow()
         workdir = Workdir(path)
         config, data = dataclasses.replace(workdir.config.decoding, **decoding), workdir.dataset_info
-        model = workdir.load_model(checkpoint, for_inference=True)
-        return cls(model, workdir.tokenizers, config, data.get("source_language"), shortlist)
+        model, usual = workdir.load_model(checkpoint, for_inference=True), LengthRange.from_dataset(data)
+        return cls(model, workdir.tokenizers, config, data.get("source_language"), shortlist, usual)
 
     def __call__(self, texts: Texts, prefixes: Texts | None = None) -> list[str]:
         """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
@@ -110,20 +118,15 @@ class Translator(tf.Module):
         def rows(found: dict[str, tf.Tensor]) -> list[str]:
             return [text.decode("utf-8") for text in found["translation"].numpy()]
 
-        return self._rows("translate", rows, texts=texts, **_given(prefixes=prefixes))
+        return self._rows("translate", rows, texts=texts, **given(prefixes=prefixes))
 
     def best(self, texts: Texts, as_sentences: bool = False) -> list[Translation]:
-        """The best translation of each text, in their order, without log-probability, and whether it was truncated.
+        """The best translation of each text, in their order, without log-probability, and its warnings.
 
         Args:
             as_sentences: whether each text is treated as one sentence, whatever it contains.
         """
-
-        def rows(found: dict[str, tf.Tensor]) -> list[Translation]:
-            pairs = zip(found["translation"].numpy(), found["truncated"].numpy())
-            return [Translation([text.decode("utf-8")], [], bool(cut)) for text, cut in pairs]
-
-        return self._rows("_of_sentences" if as_sentences else "_best", rows, texts=texts)
+        return self._rows("_of_sentences" if as_sentences else "_best", to_best, texts=texts)
 
     def translate_document(self, texts: Texts) -> list[DocumentTranslation]:
         """Each text translated sentence by sentence; line breaks, blank lines, indentation and bullets stay."""
@@ -144,7 +147,7 @@ class Translator(tf.Module):
         """
         if tf.is_tensor(texts):
             return self._nbest(texts, prefixes)
-        return self._rows("_nbest", to_translations, texts=texts, **_given(prefixes=prefixes))
+        return self._rows("_nbest", to_translations, texts=texts, **given(prefixes=prefixes))
 
     @overload
     def score(self, sources: list[str] | list[bytes], targets: list[str] | list[bytes]) -> list[PairScore]: ...
@@ -165,7 +168,7 @@ class Translator(tf.Module):
 
     def align(self, texts: Texts, targets: Texts | None = None) -> list[Alignment]:
         """The words of each text and of its translation (the model's, or `targets`), their links and confidences."""
-        return self._rows("alignment", to_alignments, texts=texts, **_given(targets=targets))
+        return self._rows("alignment", to_alignments, texts=texts, **given(targets=targets))
 
     def translate(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """[N] string -> {"translation": [N] string}. `prefix`, [N] string, is what each must begin with."""
@@ -229,9 +232,9 @@ class Translator(tf.Module):
     def _of_sentences(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """Each text as one sentence. It stops earlier than `nbest`, which needs all K."""
         source, forced = self._read(text), self._read_prefix(prefix)
-        found = self._search(source, text, nbest=1, prefix=forced)
-        texts = self.target_tokenizer.detokenize(found.ids[:, 0])
-        return {"translation": texts, "truncated": either_truncated(source, forced)}
+        found, failed, retried = self._search_checked(source, text, nbest=1, prefix=forced)
+        outputs = {"translation": self._texts(found.ids[:, 0], source, text), "failed": failed, "retried": retried}
+        return outputs | {"truncated": either_truncated(source, forced)}
 
     def _nbest(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """The signature `nbest`."""
@@ -239,7 +242,8 @@ class Translator(tf.Module):
         found = self._search(source, text, prefix=forced)
         shape = tf.shape(found.lengths)
         flat = tf.reshape(found.ids, [shape[0] * shape[1], tf.shape(found.ids)[2]])
-        texts = tf.reshape(self.target_tokenizer.detokenize(flat), shape)
+        repeated = Ids(*(tf.repeat(column, shape[1], axis=0) for column in source))
+        texts = tf.reshape(self._texts(flat, repeated, tf.repeat(text, shape[1])), shape)
         scores = tf.where(found.lengths > 0, found.log_probs, -1e9)
         scores = tf.where(source.empty[:, None], 0.0, scores)
         texts, scores = (tf.ensure_shape(tensor, [None, self.decoding.beam_size]) for tensor in (texts, scores))
@@ -253,6 +257,12 @@ class Translator(tf.Module):
         score = score_ids(self.model, source.ids, target.ids, target.lengths)
         score = tf.where(source.empty & target.empty, 0.0, score)
         return {"score": score, "tokens": target.lengths, "truncated": either_truncated(source, target)}
+
+    def _texts(self, ids: tf.Tensor, source: Ids, text: tf.Tensor) -> tf.Tensor:
+        if self.decoding.unknown != "copy" or self.target_tokenizer.byte_fallback:
+            return self.target_tokenizer.detokenize(ids)
+        tokenizers = TokenizerPair(self.source_tokenizer, self.target_tokenizer)
+        return copy_unknown(self.model, tokenizers, text_read(text, self.longest_source), source, ids)
 
     def _read(self, text: tf.Tensor) -> Ids:
         return text_to_ids(text, self.source_tokenizer, self.longest_source)
@@ -274,31 +284,25 @@ class Translator(tf.Module):
     def _within_positions(self, length: int) -> int:
         return min(length, self.model.config.max_positions) if self.model.config.positions == "learned" else length
 
-    def _search(
-        self, source: Ids, text: tf.Tensor | None = None, nbest: int | None = None, prefix: Ids | None = None
-    ) -> Hypotheses:
-        config = self.decoding
+    def _search(self, source: Ids, text: Any = None, nbest: int | None = None, prefix: Any = None) -> Hypotheses:
+        return self._search_checked(source, text, nbest, prefix).found
+
+    def _search_checked(self, source: Ids, text: Any, nbest: int | None = None, prefix: Ids | None = None) -> Checked:
+        config, target = self.decoding, self.target_tokenizer
         rows = search_rows(source, prefix, config.max_extra_length, self.longest_target)
-        options = search_options(config, self.model.config, nbest)
-        if not config.sampling:
-            return search_ids(self.model, rows, options, shortlist=self.shortlist)
-        sampling = SamplingOptions(config.temperature, config.top_k, config.top_p)
-        return search_ids(self.model, with_seeds(rows, text, config.seed), options, sampling)
+        options = search_options(config, self.model.config, nbest, forbidden_unk(config, target))
+        if config.sampling:
+            sampling = SamplingOptions(config.temperature, config.top_k, config.top_p)
+            return unchecked(search_ids(self.model, with_seeds(rows, text, config.seed), options, sampling))
+        if not config.failure_detection:
+            return unchecked(search_ids(self.model, rows, options, shortlist=self.shortlist))
+        return self._checked_search(rows, options)
 
     def _rows(self, name: str, rows: Callable[[dict[str, tf.Tensor]], list], **columns: Texts) -> list:
         """Call a graph method on texts of any number, in batches sorted by length."""
-        encoded = {label: to_bytes(column, label) for label, column in columns.items()}
-        sizes = {label: len(column) for label, column in encoded.items()}
-        if len(set(sizes.values())) > 1:
-            told = " and ".join(f"{size} {label}" for label, size in sizes.items())
-            raise ValueError(f"There must be as many {' as '.join(columns)}. Received: {told}.")
         function = self._function(name, len(columns))
-        return in_batches(lambda *batch: rows(function(*map(tf.constant, batch))), *encoded.values())
+        return in_batches(lambda *batch: rows(function(*map(tf.constant, batch))), *to_columns(columns))
 
     def _traced_function(self, name: str, inputs: int) -> Callable:
         """A graph method as a TensorFlow function that is traced once, whatever the shapes."""
         return tf.function(getattr(self, name), input_signature=[TEXT] * inputs, autograph=False)
-
-
-def _given(**arguments: Any) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if value is not None}

@@ -121,6 +121,15 @@ class Tokenizer(tf.Module):
         """The piece of each id, for display: ids of any shape, within the vocabulary, to strings."""
         return self._op.id_to_string(self._to_pieces(ids))
 
+    def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
+        """What the piece of each id adds to a text; not for vocabularies with byte fallback. Shapes as they are."""
+        return tf.gather(tf.constant(self._subwords.texts()), ids)
+
+    @property
+    def byte_fallback(self) -> bool:
+        """Whether no text is unknown, because each byte has a piece."""
+        return self._subwords.byte_fallback
+
     def _to_pieces(self, ids: tf.Tensor) -> tf.Tensor:
         if self.id_map is None:
             return ids

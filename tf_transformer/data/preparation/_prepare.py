@@ -24,7 +24,8 @@ from tf_transformer.text import Subsample, Tokenizer, TokenizerPair, default_voc
 logger = logging.getLogger(__name__)
 
 # The phrasebook has a small lexicon: frequent words have a piece of their own, endings and numbers are put together.
-PHRASEBOOK_VOCAB_SIZE = 2000
+# 256 of the pieces are bytes, which it does not need.
+PHRASEBOOK_VOCAB_SIZE = 2256
 _VOCABULARY_BYTES = 512 << 20
 
 

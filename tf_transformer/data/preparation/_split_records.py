@@ -11,7 +11,7 @@ from tf_transformer.data._prepared import lengths_name, record_origin
 from tf_transformer.data._records import ShardWriter
 from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.data.corpora import Pair
-from tf_transformer.data.preparation._dataset_info import file_facts, length_facts
+from tf_transformer.data.preparation._dataset_info import file_facts, length_facts, ratio_facts
 from tf_transformer.data.preparation._encoding import Encoder, encode_chunks
 from tf_transformer.data.preparation._spool import Spool
 
@@ -59,6 +59,7 @@ class SplitWriter:
             "target_tokens": int(tokens[1]),
             "source_lengths": length_facts(self._histogram(0)),
             "target_lengths": length_facts(self._histogram(1)),
+            "length_ratio": ratio_facts(self._counts.lengths, self._counts.pairs),
             "lengths_sha256": sha256_of_file(path),
             "shards": [
                 {"file": s.path.name, "pairs": s.pairs, "records": s.records, **file_facts(s.path)}
