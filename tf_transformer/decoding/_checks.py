@@ -83,6 +83,7 @@ def failed_checks(found: Hypotheses, rows: Mapping[str, tf.Tensor], usual: Lengt
         usual: lengths of translations.
     """
     ids, lengths, source_lengths = found.ids[:, 0], found.lengths[:, 0], rows["lengths"]
+    assert found.coverage is not None  # SearchOptions.track_coverage
     low, high = usual.limits(source_lengths)
     if "prefix_lengths" in rows:
         high = tf.maximum(high, rows["prefix_lengths"] + 1)

@@ -44,7 +44,7 @@ _NAMES |= {
 }
 _NAMES |= {"Thai": "THAI", "Laoo": "LAO", "Tibt": "TIBETAN", "Mymr": "MYANMAR", "Ethi": "ETHIOPIC", "Khmr": "KHMER"}
 _NAMES |= {"Sinh": "SINHALA", "Mong": "MONGOLIAN", "Olck": "OL", "Tfng": "TIFINAGH"}
-_SCRIPTS = {code: (name,) for code, name in _NAMES.items()}
+_SCRIPTS: dict[str, tuple[str, ...]] = {code: (name,) for code, name in _NAMES.items()}
 _SCRIPTS |= {"Hans": ("CJK",), "Hant": ("CJK", "BOPOMOFO"), "Jpan": ("CJK", "HIRAGANA", "KATAKANA")}
 _SCRIPTS |= {"Hang": ("HANGUL", "CJK")}
 # First words of the names of letters that are in text of any script.
@@ -78,7 +78,9 @@ _OF_SCRIPT = {
     "Jpan": "ja",
     "Hang": "ko",
 }
-_LANGUAGES = {language: (script,) for script, languages in _OF_SCRIPT.items() for language in languages.split()}
+_LANGUAGES: dict[str, tuple[str, ...]] = {
+    language: (script,) for script, languages in _OF_SCRIPT.items() for language in languages.split()
+}
 _LANGUAGES |= {"sr": ("Cyrl", "Latn"), "zh": ("Hans", "Hant")}
 _CODE = re.compile(r"([a-z]{2,3})(?:[_-]([A-Za-z]{2,4}))?")
 
