@@ -12,7 +12,7 @@ import os
 import pathlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import sentencepiece
@@ -118,7 +118,8 @@ def scripts_of(language: str) -> tuple[str, ...]:
 def trim(external: ExternalModel, trimming: Trimming) -> ExternalModel:
     """The model without the rows that are not kept; what it computes with the others is the same."""
     target_model = external.target_pieces or target_pieces(external.source_pieces, external.target)
-    sides = [_Side(external.source_pieces, external.source), _Side(target_model, external.target)]
+    controls = _language_tokens(external)
+    sides = [_Side(external.source_pieces, external.source, controls), _Side(target_model, external.target, controls)]
     wanted = {name for language in trimming.languages for script in scripts_of(language) for name in _SCRIPTS[script]}
     for side in sides:
         if wanted:
@@ -150,10 +151,15 @@ def scripts_in(piece: str) -> set[str]:
 
 
 class _Side:
-    """Source or target: its SentencePiece model as the tokenizer has it, and the pieces that stay."""
+    """Source or target: its SentencePiece model as the tokenizer has it, and the pieces that stay.
 
-    def __init__(self, model: bytes, vocabulary: Vocabulary) -> None:
-        model = with_language_tokens(with_unknown_characters(model, vocabulary), vocabulary)
+    Args:
+        controls: tokens that no text contains, which are no pieces.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Vocabulary, controls: Collection[str] = ()) -> None:
+        read = dataclasses.replace(vocabulary, tokens=tuple(t for t in vocabulary.tokens if t not in controls))
+        model = with_language_tokens(with_unknown_characters(model, read), read)
         self._proto = sentencepiece_model_pb2.ModelProto.FromString(model)
         self.vocabulary = vocabulary
         self._processor = _processor(model)
@@ -209,6 +215,12 @@ class _Side:
             checked += len(batch)
             if checked >= _LINES_CHECKED:
                 return
+
+
+def _language_tokens(external: ExternalModel) -> set[str]:
+    """The tokens of the languages of a multilingual model."""
+    languages = getattr(external, "multilingual", None)
+    return set() if languages is None else {external.target.tokens[row] for row in languages.tokens.values()}
 
 
 def _rows(known: Vocabulary, sides: Sequence[_Side]) -> np.ndarray:
