@@ -129,16 +129,15 @@ def test_the_table_of_the_best(workdir, saved_model, translator, tmp_path):
         assert ["\t".join([*row[:2], f"{float(row[2]):.3f}", row[3]]) for row in rows] == expected
 
 
-def test_alignment_of_a_checkpoint_and_of_its_export(workdir, saved_model, translator, tmp_path, capsys):
+def test_alignment_of_a_checkpoint_and_of_its_export(workdir, saved_model, translator, tmp_path, caplog, capsys):
     texts = ["the dog sees the cat.", "", "  a river. The dog  is old."]
     expected = translator.align(texts)
     for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model / "1")]):
         lines = translated(tmp_path, "\n".join(texts).encode(), "--alignment", *model).decode().splitlines()
         assert [line.split(" ||| ")[2] for line in lines] == [each.pharaoh() for each in expected]
         assert lines[1] == " |||  ||| " and lines[0].startswith("the dog sees the cat . ||| ")
-        assert "1 of 3 lines have several sentences, and --alignment takes each line for one" in " ".join(
-            capsys.readouterr().err.split()
-        )
+        assert "1 of 3 lines have several sentences, and --alignment takes each line for one" in caplog.text
+        caplog.clear()
         output = translated(tmp_path, "\n".join(texts).encode(), "--alignment", "json", *model).decode()
         for line, each in zip(output.splitlines(), expected, strict=True):
             found = json.loads(line)
