@@ -139,7 +139,8 @@ def answers_of_clean_process(
     asked = [
         [name, {key: [_to_text(row) for row in rows] for key, rows in inputs.items()}] for name, inputs in requests
     ]
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    # Absolute: the process has another working directory.
+    with tempfile.TemporaryDirectory(dir=scratch and scratch.resolve()) as folder:
         question, reply = pathlib.Path(folder, "requests.json"), pathlib.Path(folder, "answers.json")
         question.write_text(json.dumps(asked), encoding="utf-8")
         _run([str(directory.resolve()), str(question), str(reply)], folder, timeout)
