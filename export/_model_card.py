@@ -34,12 +34,23 @@ In Python, with `tensorflow` and `tensorflow-text`:
     model = tf.saved_model.load("this folder")
     model.signatures["serving_default"](text=tf.constant(["…"]))["translation"]
 
-Nothing else is needed: tokenizers and search are in the graph. Text is UTF-8; bytes that are not are replaced.
-`""` gives `""`. {lengths}
+{languages}Nothing else is needed: tokenizers and search are in the graph. Text is UTF-8; bytes that are not are
+replaced. `""` gives `""`. {lengths}
 
 `alignment` gives the words of text and translation with their offsets in characters (code points), pairs of word
 numbers that translate each other (`links`, the source's first), and a confidence from 0 to 1 per target word: the
 lowest probability of its pieces. Padding is `""`, 0.0 and -1.
+"""
+
+_MULTILINGUAL = """\
+All signatures translate from {source}, and to {target} except for `translate_to`, which has a language per row:
+
+    curl -d '{{"signature_name": "translate_to", "instances": [{{"text": "…", "target_language": "{target}"}}]}}' \\
+        http://localhost:8501/v1/models/translate:predict
+
+Its languages: {targets}. A request with another one is rejected with status 400, and so are requests that the server
+merges with it: check the code in the client.
+
 """
 
 _SEGMENTED = """\
@@ -119,8 +130,14 @@ def _use(card: dict) -> str:
     server = card["oldest_server"] or "(no known release)"
     lengths = _SEGMENTED if card["decoding"]["segmentation"] else _NOT_SEGMENTED
     return _USE.format(
-        oldest_server=server, lengths=lengths.format(max_source_length=card["decoding"]["max_source_length"])
+        oldest_server=server,
+        lengths=lengths.format(max_source_length=card["decoding"]["max_source_length"]),
+        languages=_MULTILINGUAL.format(**_named(card["languages"])) if card["languages"].get("targets") else "",
     )
+
+
+def _named(languages: dict) -> dict[str, str]:
+    return {name: ", ".join(value) if isinstance(value, list) else value or "?" for name, value in languages.items()}
 
 
 def _signatures(card: dict) -> str:

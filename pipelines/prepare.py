@@ -6,19 +6,24 @@ named below: files of parallel lines for each split, plain, .gz or .xz, or TSVs.
     tf-transformer prepare --data phrasebook --output data
     tf-transformer prepare --data files --train-source a.en --train-target a.de --source-language en \\
         --target-language de --output data
+    tf-transformer prepare --pair en-de:a.en:a.de --pair en-fr:b.en:b.fr --temperature 5 --output data
 """
 
 import argparse
 import json
+import re
 from itertools import zip_longest
 
 from tf_transformer.pipelines import cli
 
 SPLITS = ("train", "validation", "test")
+_PAIRS = {"train": "pair", "validation": "validation-pair", "test": "test-pair"}
+_PAIR = re.compile(r"(?P<source>[\w]+)-(?P<target>[\w]+):(?P<one>[^:]+):(?P<other>[^:]+)")
+_FILES = tuple(f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", required=True, metavar="SPEC", help="phrasebook, files, or tfds:BUILDER/PAIR")
+    parser.add_argument("--data", metavar="SPEC", help="phrasebook, files, or tfds:BUILDER/PAIR (with --pair: files)")
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="prepared directory to write; it appears when complete"
     )
@@ -35,6 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--train-weight", action="append", default=[], type=float, metavar="X",
         help="how often each pair of the files occurs per epoch (default 1); once per --train-source or --train-tsv",
+    )  # fmt: skip
+    several = parser.add_argument_group("several language pairs, for one multilingual model")
+    for split, flag in _PAIRS.items():
+        text = f"files of {split} for one language pair; repeatable, the files may be globs"
+        several.add_argument(f"--{flag}", action="append", default=[], metavar="SOURCE-TARGET:FILE:FILE", help=text)
+    several.add_argument(
+        "--temperature", type=float, default=1.0, metavar="T",
+        help="repeat small pairs: each is sampled in proportion to its size to the power of 1/T (default 1: none is)",
     )  # fmt: skip
     tfds = parser.add_argument_group("TensorFlow Datasets (with --data tfds:…)")
     tfds.add_argument("--data-dir", metavar="DIR", help="directory of downloads and prepared corpora")
@@ -73,13 +86,15 @@ def run(args: argparse.Namespace) -> int:
         max_ratio=args.max_ratio,
         drop_identical=args.drop_identical,
         drop_duplicates=not args.keep_duplicates,
+        temperature=args.temperature,
         seed=args.seed,
     )
+    pairs = _language_pairs(args)
     corpus = open_corpus(
-        args.data,
+        _data(args, bool(pairs)),
         source_language=args.source_language,
         target_language=args.target_language,
-        files=_files(args),
+        files=pairs or _files(args),
         data_dir=args.data_dir,
         manual_dir=args.manual_dir,
         seed=args.seed,
@@ -95,6 +110,38 @@ def run(args: argparse.Namespace) -> int:
     )
     print(json.dumps(prepared.info, indent=2, ensure_ascii=False) if args.json else prepared.summary())
     return 0
+
+
+def _data(args: argparse.Namespace, several: bool) -> str:
+    """The corpus that the flags name; files if there are several language pairs."""
+    given = [flag for flag in ("source_language", "target_language", "train_weight", *_FILES) if getattr(args, flag)]
+    if several and (args.data not in (None, "files") or given):
+        found = f"--{given[0].replace('_', '-')}" if given else f"--data {args.data}"
+        raise ValueError(f"Expected --pair without other corpora and languages. Received: {found}. Leave it out.")
+    if args.data is None and not several:
+        raise ValueError("Expected a corpus. Received: none. Give --data phrasebook, files or tfds:…, or --pair.")
+    if args.temperature != 1.0 and not several:
+        raise ValueError(f"Expected --temperature with --pair. Received: --temperature {args.temperature:g} alone.")
+    return args.data or "files"
+
+
+def _language_pairs(args: argparse.Namespace) -> dict:
+    """The files of several language pairs per split."""
+    from tf_transformer.data import WeightedFiles
+
+    files: dict = {}
+    for split, flag in _PAIRS.items():
+        for text in getattr(args, flag.replace("-", "_")):
+            match = _PAIR.fullmatch(text)
+            if match is None:
+                raise ValueError(
+                    f"Expected --{flag} SOURCE-TARGET:FILE:FILE, such as en-de:train.en:train.de. Received: {text!r}."
+                )
+            languages = match["source"], match["target"]
+            files.setdefault(split, []).append(WeightedFiles(match["one"], match["other"], languages=languages))
+    if files and "train" not in files:
+        raise ValueError("Expected --pair SOURCE-TARGET:FILE:FILE to train on. Received: none. Add it.")
+    return files
 
 
 def _files(args: argparse.Namespace) -> dict:

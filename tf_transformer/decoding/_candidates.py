@@ -111,6 +111,7 @@ def force_prefix(
     index: tf.Tensor,
     prefix: tf.Tensor,
     prefix_lengths: tf.Tensor,
+    free: int = 0,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Candidates restricted to the id of the prefix, in rows whose prefix is not yet complete.
 
@@ -118,12 +119,14 @@ def force_prefix(
         values, ids: (B, K, M), the candidates' log-probabilities and ids.
         log_probs_of: (B,) ids -> (B, K), the log-probability of one id for each row.
         prefix: (B, P) int32, with `prefix_lengths` (B,) int32.
+        free: how many of its ids have a log-probability of 0.
     """
     width = tf.shape(prefix)[1]
     inside = index < prefix_lengths
     padded = tf.pad(prefix, [[0, 0], [0, 1]])
     token = tf.where(inside, padded[:, tf.minimum(index, width)], 0)
-    only = tf.where(tf.range(tf.shape(ids)[2]) == 0, log_probs_of(token)[..., None], NEG_INF)
+    costs = log_probs_of(token)[..., None]
+    only = tf.where(tf.range(tf.shape(ids)[2]) == 0, tf.where(index < free, 0.0, costs), NEG_INF)
     rows = inside[:, None, None]
     return tf.where(rows, only, values), tf.where(rows, token[:, None, None], ids)
 
@@ -193,5 +196,6 @@ def best_continuations(
             token = tf.broadcast_to(token[:, None], tf.shape(normalizer))
             return tf.gather(logits, token, batch_dims=2) - normalizer
 
-        log_probs, ids = force_prefix(log_probs, ids, log_probs_of, index, values["prefix"], values["prefix_lengths"])
+        prefix = values["prefix"], values["prefix_lengths"]
+        log_probs, ids = force_prefix(log_probs, ids, log_probs_of, index, *prefix, options.free_prefix)
     return log_probs, ids

@@ -20,16 +20,18 @@ def translate_texts(
     limit: int,
     text: tf.Tensor,
     prefix: tf.Tensor | None = None,
+    target: tf.Tensor | None = None,
     keep_single: bool = False,
 ) -> dict[str, tf.Tensor]:
     """Translates texts sentence by sentence, all sentences of all texts together.
 
     Args:
-        translate: from sentences [M], and prefixes [M] if there are any, to "translation" [M] and "truncated" [M], and
-            optionally "failed" [M] and "retried" [M]: see `Checked`.
+        translate: from `text` [M], sentences, and `prefix` [M] and `target` [M] if there are any, to "translation" [M]
+            and "truncated" [M], and optionally "failed" [M] and "retried" [M]: see `Checked`.
         tokenizer, limit: of the source, and tokens that a sentence may have.
         text: [N] string.
         prefix: [N] string, what the first sentence of each translation begins with.
+        target: [N] string, the target language of each text.
         keep_single: whether a text of one sentence is translated with the space and the bullet around it.
 
     Returns:
@@ -42,11 +44,13 @@ def translate_texts(
         segments = _with_single_rows(segments, text)
     segments, split = split_long_sentences(segments, tokenizer, limit)
     sentences = segments.sentences
-    columns = [sentences.flat_values]
+    columns = {"text": sentences.flat_values}
     if prefix is not None:
         first = sentences.row_starts()[:, None]
-        columns.append(tf.scatter_nd(first, prefix, tf.shape(sentences.flat_values, tf.int64)))
-    found = in_groups(translate, *columns)
+        columns["prefix"] = tf.scatter_nd(first, prefix, tf.shape(sentences.flat_values, tf.int64))
+    if target is not None:
+        columns["target"] = tf.gather(target, sentences.value_rowids())
+    found = in_groups(translate, columns)
 
     def anywhere(flags: tf.Tensor) -> tf.Tensor:
         return tf.reduce_any(sentences.with_flat_values(flags), axis=1)
@@ -112,20 +116,21 @@ def join_translations(segments: Segments, translations: tf.Tensor) -> tf.Tensor:
 _KINDS = {"translation": tf.string, "truncated": tf.bool, "failed": tf.int32, "retried": tf.bool}
 
 
-def in_groups(translate: Callable[..., dict[str, tf.Tensor]], *columns: tf.Tensor) -> dict[str, tf.Tensor]:
+def in_groups(translate: Callable[..., dict[str, tf.Tensor]], columns: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """What `translate` gives for all rows of the columns, SENTENCES at a time.
 
     Args:
         translate: from some rows of the columns to tensors [M] by the names of `_KINDS`; all but the first may be
             missing, and are zeros in the result.
+        columns: its arguments by name; "text" is one of them.
     """
-    count = tf.size(columns[0])
+    count = tf.size(columns["text"])
     groups = tf.maximum((count + SENTENCES - 1) // SENTENCES, 1)
     arrays = [tf.TensorArray(kind, size=groups, infer_shape=False, element_shape=[None]) for kind in _KINDS.values()]
 
     def group(number: tf.Tensor, arrays: list[tf.TensorArray]) -> tuple:
         rows = slice(number * SENTENCES, (number + 1) * SENTENCES)
-        found = translate(*(column[rows] for column in columns))
+        found = translate(**{name: column[rows] for name, column in columns.items()})
         size = tf.shape(found["translation"])
         values = [found[name] if name in found else tf.zeros(size, kind) for name, kind in _KINDS.items()]
         return number + 1, [array.write(number, value) for array, value in zip(arrays, values)]

@@ -88,6 +88,7 @@ class SearchOptions:
     diversity: taken off a candidate for each better one with the same parent (Li et al. 2016); 0: none.
     forbidden_ids: ids that are never produced.
     track_coverage: whether to return how much each hypothesis attended to each source position.
+    free_prefix: how many ids of a prefix count nothing in log-probabilities, as the token of the target language.
     """
 
     eos_id: int
@@ -102,6 +103,7 @@ class SearchOptions:
     diversity: float = 0.0
     forbidden_ids: tuple[int, ...] = ()
     track_coverage: bool = False
+    free_prefix: int = 0
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -111,6 +113,7 @@ class SearchOptions:
             ("no_repeat_ngram", 0),
             ("coverage_penalty", 0),
             ("diversity", 0),
+            ("free_prefix", 0),
         ):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}. Received: {getattr(self, name)}.")

@@ -187,6 +187,7 @@ def sample(
             forced = tf.pad(values["prefix"], [[0, 0], [0, 1]])[:, tf.minimum(index, width), None]
             inside = (index < values["prefix_lengths"])[:, None]
             tokens, possible = tf.where(inside, forced, tokens), possible | inside
+            log_probs = tf.where(index < options.free_prefix, 0.0, log_probs)
         return tf.where(possible, tf.gather(log_probs, tokens, batch_dims=2), NEG_INF), tokens
 
     return follow_paths(step_fn, state, rows, choose, options, grow)

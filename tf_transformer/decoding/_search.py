@@ -102,7 +102,7 @@ def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
 
 
 def search_options(
-    decoding: DecodingConfig, model: ModelConfig, nbest: int | None, forbidden: Iterable[int] = ()
+    decoding: DecodingConfig, model: ModelConfig, nbest: int | None, forbidden: Iterable[int] = (), free_prefix: int = 0
 ) -> SearchOptions:
     """The options of a search for the `nbest` best outputs, None for all beams, without `forbidden` ids."""
     return SearchOptions(
@@ -117,6 +117,7 @@ def search_options(
         coverage_penalty=decoding.coverage_penalty,
         diversity=decoding.diversity,
         forbidden_ids=tuple(sorted({model.pad_id, model.bos_id, *forbidden})),
+        free_prefix=free_prefix,
     )
 
 
@@ -170,12 +171,15 @@ POSITIONS = 512
 """Positions whose logits are held at once: (512, V) instead of (B, T, V)."""
 
 
-def score_ids(model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor) -> tf.Tensor:
+def score_ids(
+    model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor, first: int = 0
+) -> tf.Tensor:
     """The sum of the log-probabilities of each row's ids, some rows at a time.
 
     Args:
         source: (B, S) int32, ending in EOS, padded.
         target: (B, T) int32, of which the first `target_lengths` (B,) count.
+        first: the first id that counts; those before it are given.
 
     Returns:
         (B,) float32.
@@ -185,18 +189,22 @@ def score_ids(model: Transformer, source: tf.Tensor, target: tf.Tensor, target_l
     rows["lengths"] = tf.maximum(source_lengths, target_lengths)
 
     def scores(some: dict[str, tf.Tensor], longest: tf.Tensor) -> list[tf.Tensor]:
-        return [_score_rows(model, some["source"][:, :longest], some["target"][:, :longest], some["target_lengths"])]
+        source, target = some["source"][:, :longest], some["target"][:, :longest]
+        return [_score_rows(model, source, target, some["target_lengths"], first)]
 
     return map_batches(scores, rows, [tf.TensorSpec([None], tf.float32)])[0]
 
 
-def _score_rows(model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor) -> tf.Tensor:
+def _score_rows(
+    model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor, first: int
+) -> tf.Tensor:
     start = tf.fill([tf.shape(target)[0], 1], model.config.bos_id)
     inputs = tf.concat([start, target[:, :-1]], axis=1)
     mask = padding_mask(source, model.config.pad_id)
     hidden = tf.cast(model.decode_hidden(inputs, model.encode(source), mask), tf.float32)
     each = log_probs_of(model, hidden, target)
-    counted = tf.range(tf.shape(target)[1]) < target_lengths[:, None]
+    places = tf.range(tf.shape(target)[1])
+    counted = (places < target_lengths[:, None]) & (places >= first)
     return tf.reduce_sum(tf.where(counted, each, 0.0), axis=1)
 
 

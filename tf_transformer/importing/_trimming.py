@@ -20,6 +20,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary
 from tf_transformer.importing._pieces import target_pieces, with_language_tokens, with_unknown_characters
+from tf_transformer.text import Languages
 
 _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 _BPE = sentencepiece_model_pb2.TrainerSpec.BPE
@@ -257,11 +258,6 @@ def _with_rows(external: ExternalModel, rows: Sequence[np.ndarray]) -> ExternalM
             done[key] = table[rows[side]]
         return done[key]
 
-    # Languages of a multilingual model are stated by the rows of their tokens, which all stay.
-    if (languages := getattr(external, "multilingual", None)) is not None:
-        places = {row: place for place, row in enumerate(rows[1].tolist())}
-        moved = dataclasses.replace(languages, tokens={code: places[row] for code, row in languages.tokens.items()})
-        external = dataclasses.replace(external, **{"multilingual": moved})
     source = _vocabulary(external.source, rows[0])
     shared = external.source is external.target
     return dataclasses.replace(
@@ -272,7 +268,16 @@ def _with_rows(external: ExternalModel, rows: Sequence[np.ndarray]) -> ExternalM
         output_bias=None if external.output_bias is None else taken(external.output_bias, 1),
         source=source,
         target=source if shared else _vocabulary(external.target, rows[1]),
+        multilingual=_languages(external.multilingual, rows[1]),
     )
+
+
+def _languages(known: Languages | None, rows: np.ndarray) -> Languages | None:
+    """The languages of a multilingual model, whose tokens all stay, with their new rows."""
+    if known is None:
+        return None
+    places = {row: place for place, row in enumerate(rows.tolist())}
+    return dataclasses.replace(known, tokens={code: places[row] for code, row in known.tokens.items()})
 
 
 def _vocabulary(known: Vocabulary, rows: np.ndarray) -> Vocabulary:

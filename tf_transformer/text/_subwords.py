@@ -153,6 +153,11 @@ class Subwords:
         special = {self.eos_id: "</s>", self.pad_id: "<pad>", self.bos_id: "<s>"}
         return [special.get(int(i)) or self._processor.id_to_piece(self._piece_of(int(i))) for i in ids]
 
+    def id_of(self, piece: str) -> int:
+        """The id of a piece; UNK if there is no such piece."""
+        i = self._processor.piece_to_id(piece)
+        return i if self.id_map is None else self._to_model[i]
+
     def surface_sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """Per SentencePiece id: bytes it adds to a text, and how many of them are leading spaces; int32 tables."""
         surfaces = [self._surface(i) for i in range(self._pieces)]

@@ -7,7 +7,7 @@ import math
 import random
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -37,7 +37,11 @@ def default_vocab_size(source_language: str, target_language: str, pairs: int | 
 
 
 def train_model(
-    texts: Iterable[str | bytes], vocab_size: int, exact: bool = True, character_coverage: float = 0.9999
+    texts: Iterable[str | bytes],
+    vocab_size: int,
+    exact: bool = True,
+    character_coverage: float = 0.9999,
+    control_symbols: Sequence[str] = (),
 ) -> bytes:
     """The bytes of a SentencePiece BPE model of `vocab_size` pieces, trained on `texts` (both languages').
 
@@ -47,13 +51,14 @@ def train_model(
             `BYTE_FALLBACK_SIZE` on, 256 of them are bytes, which spell the characters that have no piece.
         exact: if the texts cannot support `vocab_size`, raise; otherwise take the largest size they can.
         character_coverage: the share of the text's characters that get a piece of their own.
+        control_symbols: tokens that no text contains, such as those of languages.
     """
     if not MIN_VOCAB_SIZE <= vocab_size <= MAX_VOCAB_SIZE:
         raise TokenizerError(
             f"Expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}. Received: {vocab_size:,}."
         )
     texts = _not_empty(texts)
-    model = _train(_with_ascii(texts), vocab_size, character_coverage)
+    model = _train(_with_ascii(texts), vocab_size, character_coverage, control_symbols)
     size = Subwords(model).vocab_size
     if size < BYTE_FALLBACK_SIZE <= vocab_size:
         model = _without_bytes(model)
@@ -110,7 +115,9 @@ class Subsample:
         return self._texts
 
 
-def _train(texts: Iterator[str], vocab_size: int, character_coverage: float) -> bytes:
+def _train(
+    texts: Iterator[str], vocab_size: int, character_coverage: float, control_symbols: Sequence[str] = ()
+) -> bytes:
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -121,6 +128,7 @@ def _train(texts: Iterator[str], vocab_size: int, character_coverage: float) -> 
             normalization_rule_name="nmt_nfkc",
             character_coverage=character_coverage,
             required_chars=_ASCII,
+            control_symbols=list(control_symbols),
             byte_fallback=vocab_size >= BYTE_FALLBACK_SIZE,
             hard_vocab_limit=False,
             pad_id=PAD_ID,

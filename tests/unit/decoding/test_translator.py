@@ -227,7 +227,7 @@ def test_every_option_of_the_search_is_passed_on(model, tokenizers):
 def test_every_option_of_the_sampling_is_passed_on(model, tokenizers, monkeypatch):
     told, found = [], types.SimpleNamespace(lengths=tf.zeros([1, 1], tf.int32))
     monkeypatch.setattr(
-        "tf_transformer.decoding._translator.search_ids", lambda *arguments: told.append(arguments) or found
+        "tf_transformer.decoding._sentence_translator.search_ids", lambda *arguments: told.append(arguments) or found
     )
     config = dataclasses.replace(FEW, sampling=True, temperature=0.7, top_k=5, top_p=0.9, seed=3)
     translator = Translator(model, tokenizers, config)

@@ -9,7 +9,7 @@ from toy_workdir import TOY, randomize, toy_sentences, toy_tokenizers
 
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import Translator
-from tf_transformer.decoding._unknown import _surfaces, forbidden_unk
+from tf_transformer.decoding._sentence_translator import _surfaces, forbidden_unk
 from tf_transformer.model import Transformer
 from tf_transformer.text import train_tokenizer
 

@@ -1,5 +1,6 @@
 from ._corpus import Corpus as Corpus
 from ._corpus import CorpusError as CorpusError
+from ._corpus import LanguagePair as LanguagePair
 from ._corpus import Pair as Pair
 from ._corpus import Split as Split
 from ._open import open_corpus as open_corpus
@@ -13,6 +14,7 @@ __all__ = [
     "AlignedPair",
     "Corpus",
     "CorpusError",
+    "LanguagePair",
     "Pair",
     "Split",
     "WeightedFiles",

@@ -31,6 +31,7 @@ def describe(
         "format": FORMAT,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,
+        **({"language_pairs": corpus.language_pairs} if corpus.language_pairs else {}),
         "corpus": {"spec": corpus.spec, "identity": corpus.identity},
         "inputs": inputs,
         "fingerprint": fingerprint(inputs),
@@ -126,15 +127,15 @@ def _origin(sha256: Any) -> str:
 
 def _corpus_facts(info: Mapping) -> dict[str, object]:
     splits = [name for name, split in info["splits"].items() if "held_out_of" not in split]
-    languages = f"{info['source_language']} to {info['target_language']}"
+    pairs = info.get("language_pairs") or [(info["source_language"], info["target_language"])]
+    languages = ", ".join(f"{source} to {target}" for source, target in pairs)
     return {"data": info["corpus"]["spec"], "languages": languages, "splits": ", ".join(splits)} | _flat(
         info["corpus"]["identity"]
     )
 
 
 def _corpus_facts_of(corpus: Corpus) -> dict[str, object]:
-    languages = f"{corpus.source_language} to {corpus.target_language}"
-    facts = {"data": corpus.spec, "languages": languages, "splits": ", ".join(corpus.splits)}
+    facts = {"data": corpus.spec, "languages": corpus.languages, "splits": ", ".join(corpus.splits)}
     return facts | _flat(json.loads(json.dumps(corpus.identity)))
 
 

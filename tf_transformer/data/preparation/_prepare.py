@@ -17,6 +17,14 @@ from tf_transformer.data.preparation._cleaning import CleaningReport, training_c
 from tf_transformer.data.preparation._dataset_info import describe, differences, fingerprint, write_info
 from tf_transformer.data.preparation._encoding import Encoder
 from tf_transformer.data.preparation._held_out import write_texts, write_validation_records
+from tf_transformer.data.preparation._language_pairs import (
+    balance,
+    check_tokenizers,
+    part_languages,
+    runs_of,
+    target_tags,
+    trained_pair,
+)
 from tf_transformer.data.preparation._split_records import MAX_SHARDS, write_training_split
 from tf_transformer.data.preparation._spool import SeenPairs, Spool
 from tf_transformer.text import Subsample, Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
@@ -42,6 +50,8 @@ class PrepareOptions:
         vocabulary_pairs: maximum number of training pairs, chosen by `seed`, that the vocabulary is trained on.
         held_out_pairs: number of training pairs that become the validation set, if the corpus has none (at most 5 %).
         shard_pairs: approximate pairs per shard; more if there would be more than 128 shards.
+        temperature: of the sampling of several language pairs; 1: as many of each as there are. The largest pair occurs
+            once per epoch, one of n pairs (largest / n) ** (1 - 1 / temperature) times.
         seed: seed of all random choices.
     """
 
@@ -53,10 +63,11 @@ class PrepareOptions:
     vocabulary_pairs: int = 500_000
     held_out_pairs: int = 2000
     shard_pairs: int = 32_768
+    temperature: float = 1.0
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("max_length", "max_ratio", "vocabulary_pairs", "shard_pairs"):
+        for name in ("max_length", "max_ratio", "vocabulary_pairs", "shard_pairs", "temperature"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} to be at least 1. Received: {getattr(self, name)}.")
 
@@ -85,7 +96,7 @@ def prepare(
     options = options or PrepareOptions()
     output = pathlib.Path(output)
     if tokenizers is not None:
-        _check_padding(tokenizers)
+        check_tokenizers(corpus, tokenizers)
     inputs = _inputs(corpus, options, tokenizers)
     remove_leftovers_of(output)
     if _is_done(output, corpus, inputs, overwrite):
@@ -98,23 +109,12 @@ def prepare(
     return PreparedDataset(output)
 
 
-def _check_padding(tokenizers: TokenizerPair) -> None:
-    """Reject tokenizers whose padding id is not 0: batches are padded, and losses masked, with 0."""
-    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
-        if tokenizer.pad_id != 0:
-            raise PreparedError(
-                f"Expected a tokenizer whose padding has the id 0. Received: {tokenizer.pad_id} for the {side}. Give "
-                "padding the id 0 in its table of ids, and the weights of its model the same order."
-            )
-
-
 def _inputs(corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair | None) -> dict[str, object]:
     """Everything that decides the contents: equal inputs, equal directory."""
-    return {
-        "corpus": corpus.fingerprint(),
-        **dataclasses.asdict(options),
-        "tokenizer": tokenizers.sha256 if tokenizers else None,
-    }
+    given = dataclasses.asdict(options)
+    if options.temperature == 1.0:
+        del given["temperature"]  # the rule, and the fingerprints from before the field existed
+    return {"corpus": corpus.fingerprint(), **given, "tokenizer": tokenizers.sha256 if tokenizers else None}
 
 
 def _is_done(output: pathlib.Path, corpus: Corpus, inputs: dict, overwrite: bool) -> bool:
@@ -173,8 +173,10 @@ def _write(
     spool = Spool(directory / "train.spool")
     sample = Subsample(options.vocabulary_pairs, _VOCABULARY_BYTES, options.seed)
     reports = _clean_training(corpus, options, spool, sample)
+    if corpus.language_pairs:
+        balance(spool, corpus.languages_of("train"), options.temperature)
     texts = [] if tokenizers else sample.texts()
-    tokenizers = tokenizers or TokenizerPair.of(_train(texts, corpus, options, spool.pairs))
+    tokenizers = tokenizers or trained_pair(corpus, _train(texts, corpus, options, spool.pairs))
     save_tokenizers(tokenizers, directory)
     held_out = _choose_held_out(corpus, spool.pairs, options)
     encoder = Encoder(
@@ -184,6 +186,8 @@ def _write(
         held_out,
         shards=_num_shards(spool, options),
         seed=options.seed,
+        languages=tokenizers.languages,
+        part_languages=part_languages(corpus, len(reports)) if tokenizers.languages else (),
     )
     train = write_training_split(directory, spool, encoder, workers, dataset)
     (directory / "train.spool").unlink()
@@ -196,9 +200,10 @@ def _write(
     facts = {**train.facts, "cleaning": report.to_dict()}
     if len(reports) > 1:
         facts["corpora"] = _part_facts(corpus, reports, train.pairs_of_part)
-    texts_written = write_texts(directory, corpus, train.held_out)
+    texts_written = write_texts(directory, corpus, train.held_out, train.held_out_parts)
     if "validation" in texts_written:
-        texts_written["validation"] |= write_validation_records(directory, encoder, dataset)
+        runs = runs_of(corpus, texts_written["validation"]) if tokenizers.languages else ()
+        texts_written["validation"] |= write_validation_records(directory, encoder, dataset, runs)
     return {"train": facts, **texts_written}, tokenizers, len(texts)
 
 
@@ -261,6 +266,7 @@ def _part_facts(corpus: Corpus, reports: list[CleaningReport], pairs: dict[int, 
     return [
         {
             "files": [facts["name"] for facts in identity.values() if isinstance(facts, dict)],
+            **({"languages": identity["languages"]} if "languages" in identity else {}),
             "weight": weight,
             "cleaning": report.to_dict(),
             "pairs": pairs.get(number, 0),
@@ -273,11 +279,12 @@ def _train(texts: list[bytes], corpus: Corpus, options: PrepareOptions, pairs: i
     size = options.vocab_size or (
         PHRASEBOOK_VOCAB_SIZE
         if corpus.spec == "phrasebook"
-        else default_vocab_size(corpus.source_language, corpus.target_language, pairs)
+        else default_vocab_size(corpus.source_language or "", corpus.target_language or "", pairs)
     )
     logger.info("training a vocabulary of %s pieces on %s pairs", f"{size:,}", f"{len(texts):,}")
     sentences = (side for text in texts for side in text.split(b"\n"))
-    return Tokenizer(train_model(sentences, size, exact=options.vocab_size is not None))
+    tags = target_tags(corpus)
+    return Tokenizer(train_model(sentences, size, exact=options.vocab_size is not None, control_symbols=tags))
 
 
 def _choose_held_out(corpus: Corpus, pairs: int, options: PrepareOptions) -> frozenset[int]:

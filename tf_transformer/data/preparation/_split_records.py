@@ -79,6 +79,7 @@ class TrainingRecords:
         self.facts: dict[str, object] = {}
         self.too_long = self.empty = 0
         self.held_out: list[Pair] = []
+        self.held_out_parts: list[int] = []
         self.pairs_of_part: dict[int, int] = {}
 
 
@@ -93,6 +94,7 @@ def write_training_split(
             result.too_long += encoded.too_long
             result.empty += encoded.empty
             result.held_out += encoded.held_out
+            result.held_out_parts += [chunk.part] * len(encoded.held_out)
             pairs = result.pairs_of_part.get(chunk.part, 0)
             result.pairs_of_part[chunk.part] = pairs + len(encoded.ids.lengths)
             progress.update(encoded.pairs)
