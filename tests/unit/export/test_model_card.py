@@ -49,8 +49,9 @@ def workdir(made, tmp_path):
 
 def card(workdir, report, **changes):
     weights = changes.pop("weights", "float32")
+    decoding = changes.pop("decoding", workdir.config.decoding)
     candidate = types.SimpleNamespace(
-        facts=card_facts(workdir, workdir.checkpoint(), workdir.config.decoding, weights, 30_011),
+        facts=card_facts(workdir, workdir.checkpoint(), decoding, weights, 30_011),
         rounding=None,
         restriction=None,
         sentences=[b""] * 200,
