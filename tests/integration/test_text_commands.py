@@ -254,6 +254,7 @@ def recorded(workdir, monkeypatch, *words, meanwhile=lambda: None):
     monkeypatch.setattr(Translator, "score", lambda self, *sides: [PairScore(-1.0, 1, False)] * len(sides[0]))
     before = set(workdir.evaluation.glob("*"))
     monkeypatch.setattr(evaluate, "lines_of_split", lambda args: (["the dog"], ["the cat"]))
+    monkeypatch.setattr(evaluate, "_groups", lambda *_: None)
     assert main(["evaluate", "--bootstrap", "0", "--workdir", str(workdir.path), *words]) == 0
     [record] = set(workdir.evaluation.glob("*")) - before
     return record
