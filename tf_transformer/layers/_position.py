@@ -92,7 +92,8 @@ class PositionalEncoding(keras.layers.Layer):
         if self.kind == "learned":
             encoding = ops.cast(ops.take(self.table, positions, axis=0), "float32")
         else:
-            encoding = sinusoidal_encoding(positions + self.offset, inputs.shape[-1], self.kind)
+            places = ops.cast(positions, "float32") + self.offset
+            encoding = sinusoidal_encoding(places, inputs.shape[-1], self.kind)
         return ops.cast(ops.cast(inputs, "float32") + encoding, inputs.dtype)
 
     def _check_length(self, length: int | None) -> None:
