@@ -248,8 +248,10 @@ def read_info(directory: pathlib.Path) -> dict:
 
 def _damaged_field(info: dict) -> str | None:
     """The first field of `dataset.json` that has not the type it is written with; None if there is none."""
-    types = {"source_language": str, "target_language": str, "fingerprint": str, "inputs": dict, "tokenizer": dict}
-    types["splits"] = dict
+    types: dict[str, Any] = {"fingerprint": str, "inputs": dict, "tokenizer": dict, "splits": dict}
+    # Data of several language pairs has no single language.
+    language = str | None if "language_pairs" in info else str
+    types |= {"source_language": language, "target_language": language}
     for name, kind in types.items():
         if not isinstance(info.get(name), kind):
             return name
