@@ -72,7 +72,7 @@ def has_loop(text: str, source: str) -> bool:
 
 
 def most_repeats(text: str) -> int:
-    """How often a sequence of at most LONGEST words occurs in succession, at the most."""
+    """The largest number of successive occurrences of a sequence of at most LONGEST words."""
     words, most = text.split(), 1
     for size in range(1, LONGEST + 1):
         run = 0

@@ -110,7 +110,7 @@ def _scores(expected: Paragraphs, found: Paragraphs) -> dict[str, float]:
 
 
 def _boundaries(parts: list[str]) -> set[int]:
-    """Where parts end, as the number of characters before it that are not space: splitters differ in the space."""
+    """Ends of the parts, as the number of characters before it that are not space: splitters differ in the space."""
     ends, count = set(), 0
     for part in parts:
         count += len("".join(part.split()))

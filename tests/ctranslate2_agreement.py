@@ -1,4 +1,4 @@
-"""How far our search and CTranslate2's find the same translations with the same scores."""
+"""Agreement of our search with CTranslate2's: translations and scores."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """What both did with the same texts.
+    """Results of both for the same texts.
 
     differences: the texts that were translated differently.
     score_distance: the largest distance of two scores where the translations are the same.
@@ -59,7 +59,7 @@ def compare_with(directory, workdir: Workdir, texts: Sequence[str], beam_size: i
 
 
 def _translate(runtime, workdir: Workdir, texts: Sequence[str], beam_size: int) -> list[tuple[str, float]]:
-    """What CTranslate2 makes of the texts, together with those of one length, for its limit is that of a call."""
+    """Translate the texts with CTranslate2, together with those of one length, for its limit is that of a call."""
     source, target = workdir.tokenizers.source, workdir.tokenizers.target
     rows = source.encode_batch(texts)
     names = {piece: index for index, piece in enumerate(target.pieces(range(target.vocab_size)))}

@@ -16,7 +16,7 @@ LARGE = (".safetensors", ".bin", ".h5", ".npz", ".spm")
 
 @dataclasses.dataclass
 class HubServer:
-    """What the server has, which faults it still owes, and what it was asked for.
+    """State of the server: its files, the faults still to come, and the requests so far.
 
     Attributes:
         url: its address.

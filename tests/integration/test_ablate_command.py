@@ -69,7 +69,7 @@ def test_an_interrupted_row_is_not_in_the_table(finished):
     assert not (finished / "E").exists()
 
 
-def test_the_command_goes_on_and_keeps_what_is_finished(data, finished, capsys):
+def test_the_command_resumes_and_keeps_finished_rows(data, finished, capsys):
     before = (finished / "base" / "ablation.json").read_bytes()
     checkpoints = sorted((finished / "base" / "checkpoints").iterdir())
     code = main(["ablate", "--data", str(data), "--workdir", str(finished), "--rows", "base,E", *FLAGS, "--json"])
@@ -106,7 +106,7 @@ def test_other_settings_are_rejected_and_nothing_is_lost(data, finished):
     assert (finished / "base" / "ablation.json").read_bytes() == before
 
 
-def test_more_steps_go_on_from_the_last(data, finished):
+def test_more_steps_resume_from_the_last(data, finished):
     more = AblationOptions(5, 1 / 32, 1 / 6, OPTIONS.settings)
     trainer = Recorder()
     (result,), _ = Ablation(data, finished, ["base"], more, train=trainer).run()

@@ -15,7 +15,7 @@ from tf_transformer.data._shapes import BatchShape
 from tf_transformer.text import TokenizerPair, piece_splits
 
 _LEVELS = 3
-"""How often a piece can be split: into two parts, four, eight."""
+"""Levels of splitting: a piece becomes at most two, four, eight parts."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -157,8 +157,8 @@ def to_columns(columns: Mapping[str, Texts]) -> list[list[bytes]]:
     encoded = {label: to_bytes(column, label) for label, column in columns.items()}
     sizes = {label: len(column) for label, column in encoded.items()}
     if len(set(sizes.values())) > 1:
-        told = " and ".join(f"{size} {label}" for label, size in sizes.items())
-        raise ValueError(f"There must be as many {' as '.join(columns)}. Received: {told}.")
+        received = " and ".join(f"{size} {label}" for label, size in sizes.items())
+        raise ValueError(f"There must be as many {' as '.join(columns)}. Received: {received}.")
     return list(encoded.values())
 
 

@@ -27,7 +27,7 @@ _FLOATS = ("float16", "float32", "float64")
 def read_weights(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
     """The weights of a Hugging Face folder under PyTorch's names, with PyTorch's (out, in) matrices.
 
-    Those of safetensors files are read one by one, when they are asked for.
+    Those of safetensors files are read one by one, when they are used.
     """
     if (directory / INDEX).is_file():
         return _sharded(directory)
@@ -48,7 +48,7 @@ def read_weights(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
 
 
 class _Safetensors(Mapping):
-    """The tensors of safetensors files, each read anew whenever it is asked for.
+    """The tensors of safetensors files, each read again whenever it is used.
 
     The file is closed again each time: it is mapped into memory while it is open, and what was read would stay there.
     """

@@ -158,7 +158,7 @@ def test_log_probs_are_the_models_own():
             np.testing.assert_allclose(value, toy_search.log_prob(model, row, list(ids[: int(length)])), rtol=1e-5)
 
 
-def test_finished_come_before_those_that_were_cut():
+def test_finished_hypotheses_come_before_truncated_ones():
     model = ToyModel(ROWS, seed=19, sharpness=4.0)
     result = run(model, [3] * ROWS, SearchOptions(EOS, beam_size=3))
     ends = tf.reduce_any(result.ids == EOS, axis=2).numpy()

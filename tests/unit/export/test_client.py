@@ -131,7 +131,7 @@ def test_the_pauses_grow(server, monkeypatch):
     assert [0.5 * 2**number <= pause <= 2**number for number, pause in enumerate(pauses)] == [True] * 4
 
 
-def test_giving_up_says_the_last_reason(server):
+def test_the_last_reason_is_in_the_error(server):
     server.script = [(503, '{"error": "busy"}')] * 9
     with pytest.raises(ServerUnavailable, match="after 3 attempts: HTTP 503: busy"):
         make(server, retries=2).translate(["a"])
@@ -200,7 +200,7 @@ def test_strange_answers(server, answer):
 
 
 def test_nobody_there():
-    with closed_port() as port, pytest.raises(ServerUnavailable, match=r"refused.*Is the server running there"):
+    with closed_port() as port, pytest.raises(ServerUnavailable, match=r"rejected.*Is the server running there"):
         Client(f"http://127.0.0.1:{port}", "toy", retries=1, backoff=0.001).translate(["a"])
 
 

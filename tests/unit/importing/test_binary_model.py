@@ -71,7 +71,7 @@ def test_bad_files_are_rejected_with_their_name(kind, file):
     assert "model.bin" in str(error.value)
 
 
-def test_a_file_cut_anywhere_or_with_a_part_unknown_writes_nothing(tmp_path):
+def test_a_file_truncated_anywhere_or_with_an_unknown_part_writes_nothing(tmp_path):
     workdir = toy_workdir(tmp_path / "run")
     exported = export_ctranslate2(workdir, tmp_path / "exported")
     data = (exported / "model.bin").read_bytes()

@@ -229,7 +229,7 @@ def test_each_tokenizer_can_be_given_for_itself(tmp_path):
     assert sentencepiece_files(exported, source=exported / "source.spm") == (model, model)
 
 
-def test_two_vocabularies_of_marian_need_to_be_told_apart(tmp_path):
+def test_two_vocabularies_of_marian_must_be_named(tmp_path):
     for name in ("en.vocab.yml", "de.vocab.yml"):
         (tmp_path / name).write_text("</s>: 0")
     with pytest.raises(ImportedModelError, match=r"with the two under `vocabs`. Received: de.vocab.yml, en"):

@@ -28,7 +28,7 @@ def test_plain_tensors_are_read_as_they_are(padded, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "steps"), [(INTGEMM8, 127), (INTGEMM16, 32767)])
-def test_quantized_tensors_are_divided_by_their_factor_and_turned_back(kind, steps, tmp_path):
+def test_quantized_tensors_are_divided_by_their_factor_and_transposed(kind, steps, tmp_path):
     file = tmp_path / "model.bin"
     file.write_bytes(binary_model(TENSORS, {"Wemb": kind, "encoder_l1_ffn_W1": kind}))
     found = read_marian_binary(file)

@@ -117,7 +117,7 @@ def test_later_ones_are_set_aside_and_no_longer_count(tmp_path):
     assert verify_checkpoint(tmp_path / "step-00000100.aside")["step"] == 100
 
 
-def test_a_failed_write_says_so_and_changes_nothing(tmp_path, monkeypatch):
+def test_a_failed_write_raises_and_changes_nothing(tmp_path, monkeypatch):
     save_checkpoint(tmp_path / "best", MODEL, step=5)
 
     def full(*_):

@@ -93,7 +93,7 @@ class Ablation:
         """Trains what is missing.
 
         Returns:
-            The rows of the table in the order of the presets: those asked for, and what else is finished in `workdir`
+            The rows of the table in the order of the presets: those of this call, and others that finished in `workdir`
             with these options; and the training that was interrupted, or None.
         """
         results = self._finished_before()
@@ -118,7 +118,7 @@ class Ablation:
         return {name: with_vocabulary(config, self._prepared.tokenizers) for name, config in configs.items()}
 
     def _finished_before(self) -> list[RowResult]:
-        """Rows that were not asked for now, but belong into the same table."""
+        """Rows that are not part of this call, but of the same table."""
         results = []
         for name in PRESETS:
             if name not in self._configs and (self.workdir / name / RESULT).is_file():

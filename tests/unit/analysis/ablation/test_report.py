@@ -44,7 +44,7 @@ def test_the_table_has_our_figures_beside_the_papers():
     assert tiny[7:] == ["", "", ""]
 
 
-def test_the_table_says_what_it_is():
+def test_the_table_has_a_caption():
     text = markdown(SETTING, RESULTS)
     assert text.startswith("# The rows of Table 3, scaled down\n")
     for fact in (
