@@ -130,7 +130,7 @@ def test_training_starts_from_the_imported_weights(imported, tmp_path):
 def test_a_rejected_model_exits_with_its_name_and_leaves_nothing(tmp_path, capsys):
     toy = marian_toy(tmp_path / "external", type="amun")
     assert main(["import", "--from", str(toy.folder), "--workdir", str(tmp_path / "run")]) == 1
-    assert "type is 'amun'; we have a part for 'transformer' only" in capsys.readouterr().err
+    assert "expected 'transformer' as Marian's option type. Received: 'amun'" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["external"]
 
 
@@ -180,4 +180,4 @@ def test_a_model_of_the_hub_is_imported_by_name(tmp_path):
             text=True,
         )
         assert done.returncode == 1
-        assert "the hub answered 404" in done.stderr and "`--from opus-mt-en-de`" in done.stderr
+        assert "Received: 404 of the hub" in done.stderr and "`--from opus-mt-en-de`" in done.stderr

@@ -25,6 +25,7 @@ from tf_transformer.importing._settings import shorten, show
 MAX_INSTRUCTIONS = 1_000_000
 MAX_PICKLE_BYTES = 16 * 2**20
 _MAX_RANK = 4
+_WHAT = "weights that torch.save wrote"
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _DICT, _TENSOR, _PARAMETER = (
     "collections OrderedDict",
@@ -70,21 +71,20 @@ def read_torch(file: pathlib.Path) -> dict[str, np.ndarray]:
         else:
             tensors, storages = _read_sequence(file)
         return {name: _array(name, tensor, storages[tensor.storage]) for name, tensor in tensors.items()}
-    except ImportedModelError as error:
-        named = str(file) in str(error)
-        raise error if named else ImportedModelError(f"{file} cannot be imported: {error}") from None
     except (ValueError, LookupError, TypeError, OSError, struct.error, OverflowError, MemoryError) as error:
-        raise ImportedModelError(f"{file} cannot be read: {shorten(error)}. Get the file again.") from None
+        if isinstance(error, ImportedModelError) and str(file) in str(error):
+            raise
+        raise ImportedModelError(f"{file}: expected {_WHAT}. Received: {shorten(error)}. Get the file again.") from None
 
 
 def _read_zip(file: pathlib.Path) -> tuple[dict[str, _Tensor], dict[_Storage, np.ndarray]]:
-    with open_archive(file) as opened:
+    with open_archive(file, _WHAT) as opened:
         names = [name for name in opened.namelist() if name.endswith("/data.pkl")]
         if len(names) != 1 or opened.getinfo(names[0]).file_size > MAX_PICKLE_BYTES:
-            raise ValueError("expected one data.pkl of a usual size")
+            raise ValueError("no data.pkl of a usual size, or several")
         folder = names[0].removesuffix("data.pkl")
         if f"{folder}byteorder" in opened.namelist() and opened.read(f"{folder}byteorder")[:8] != b"little":
-            raise ValueError("its numbers are big-endian")
+            raise ValueError("big-endian numbers")
         tensors = _weights(_interpret(io.BytesIO(opened.read(names[0]))))
         storages = {}
         for storage in {tensor.storage for tensor in tensors.values()}:
@@ -93,7 +93,7 @@ def _read_zip(file: pathlib.Path) -> tuple[dict[str, _Tensor], dict[_Storage, np
             with opened.open(member) as stream:
                 _fill(cast(BinaryIO, stream), value)
                 if stream.read(1):
-                    raise ValueError(f"the storage {show(storage.key)} is longer than it states")
+                    raise ValueError(f"a storage {show(storage.key)} that is longer than it states")
             storages[storage] = value
     return tensors, storages
 
@@ -101,15 +101,15 @@ def _read_zip(file: pathlib.Path) -> tuple[dict[str, _Tensor], dict[_Storage, np
 def _read_sequence(file: pathlib.Path) -> tuple[dict[str, _Tensor], dict[_Storage, np.ndarray]]:
     with file.open("rb") as stream:
         if _interpret(stream) != _MAGIC or _interpret(stream) != _PROTOCOL:
-            raise ValueError("it is not a file of torch.save")
+            raise ValueError("a file without the numbers that it begins with")
         system = _interpret(stream)
         if not isinstance(system, dict) or system.get("little_endian") is not True:
-            raise ValueError("its numbers are big-endian")
+            raise ValueError("big-endian numbers")
         tensors = _weights(_interpret(stream))
         keys = _interpret(stream)
         by_key = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
         if not isinstance(keys, list) or set(map(str, keys)) != set(by_key) or len(keys) != len(by_key):
-            raise ValueError("its list of storages does not fit its tensors")
+            raise ValueError("a list of storages that does not fit the tensors")
         storages = {}
         for key in keys:
             (size,) = struct.unpack("<q", stream.read(8))
@@ -124,7 +124,7 @@ def _empty(storage: _Storage, size: int, left: int | None = None) -> np.ndarray:
     """An array for a storage of `size` bytes, of which `left` are in the file."""
     dtype = np.dtype(_STORAGES[storage.kind])
     if storage.size * dtype.itemsize != size or (left is not None and not 0 < size <= left):
-        raise ValueError(f"the storage {show(storage.key)} states {storage.size:,} numbers, but has {size:,} bytes")
+        raise ValueError(f"a storage {show(storage.key)} of {size:,} bytes that states {storage.size:,} numbers")
     return np.empty(storage.size, dtype)
 
 
@@ -133,14 +133,14 @@ def _fill(stream: BinaryIO, value: np.ndarray) -> None:
     while rest:
         count = cast(io.BufferedIOBase, stream).readinto(rest)
         if not count:
-            raise ValueError("it is truncated")
+            raise ValueError("a truncated file")
         rest = rest[count:]
 
 
 def _array(name: str, tensor: _Tensor, storage: np.ndarray) -> np.ndarray:
     last = tensor.offset + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides))
     if last >= len(storage) or math.prod(tensor.shape) > len(storage):
-        raise ValueError(f"{show(name)} reaches beyond its storage")
+        raise ValueError(f"{show(name)}, which reaches beyond its storage")
     strides = [stride * storage.itemsize for stride in tensor.strides]
     value = np.lib.stride_tricks.as_strided(storage[tensor.offset :], tensor.shape, strides)
     if tensor.storage.kind == "torch BFloat16Storage":
@@ -150,10 +150,10 @@ def _array(name: str, tensor: _Tensor, storage: np.ndarray) -> np.ndarray:
 
 def _weights(value: Any) -> dict[str, _Tensor]:
     if not isinstance(value, dict) or not value:
-        raise ValueError("it has no dictionary of weights")
+        raise ValueError("no dictionary of weights")
     for name, tensor in value.items():
         if not isinstance(tensor, _Tensor):
-            raise ValueError(f"{show(name)} is {type(tensor).__name__.strip('_')}; expected a tensor")
+            raise ValueError(f"{show(name)}, which is {type(tensor).__name__.strip('_')} and not a tensor")
     return value
 
 
@@ -162,11 +162,11 @@ def _interpret(stream: BinaryIO) -> Any:
     machine = _Machine()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         if count > MAX_INSTRUCTIONS:
-            raise ValueError("its pickle has more instructions than any weights")
+            raise ValueError("a pickle with more instructions than any weights")
         if opcode.name == "STOP":
             return machine.pop()
         machine.step(opcode.name, argument)
-    raise ValueError("its pickle is truncated")
+    raise ValueError("a truncated pickle")
 
 
 class _Machine:
@@ -199,7 +199,7 @@ class _Machine:
         elif name in _METHODS:
             getattr(self, f"_{name.lower()}")()
         else:
-            raise ImportedModelError(f"its pickle has the instruction {name}, which weights do not need")
+            raise ImportedModelError(f"a pickle with the instruction {name}, which weights do not need")
 
     def _mark(self) -> None:
         self._marks.append(self._stack)
@@ -238,7 +238,7 @@ class _Machine:
     def _set(self, flat: list[Any]) -> None:
         target = self._stack[-1]
         if not isinstance(target, dict) or len(flat) % 2 or not all(isinstance(key, str) for key in flat[::2]):
-            raise ValueError("its pickle fills something else than a dictionary of names")
+            raise ValueError("a pickle that fills something else than a dictionary of names")
         target.update(zip(flat[::2], flat[1::2]))
 
     def _append(self) -> None:
@@ -249,26 +249,26 @@ class _Machine:
 
     def _extend(self, values: list[Any]) -> None:
         if not isinstance(self._stack[-1], list):
-            raise ValueError("its pickle appends to something else than a list")
+            raise ValueError("a pickle that appends to something else than a list")
         self._stack[-1].extend(values)
 
     def _build(self) -> None:
         """An ordered dictionary of weights has an attribute with versions, which is not needed."""
         self.pop()
         if not isinstance(self._stack[-1], dict):
-            raise ImportedModelError("its pickle sets attributes of an object, which weights do not need")
+            raise ImportedModelError("a pickle that sets attributes of an object, which weights do not need")
 
     def _binpersid(self) -> None:
         """A storage: its kind, key, device and size. Old files add None, or a part of another storage."""
         identity = self.pop()
         if not isinstance(identity, tuple) or len(identity) not in (5, 6) or identity[0] != "storage":
-            raise ValueError("its pickle refers to something else than a storage")
+            raise ValueError("a pickle that refers to something else than a storage")
         _, kind, key, _, size = identity[:5]
         if not isinstance(kind, _Name) or kind.text not in _STORAGES:
             found = kind.text.removeprefix("torch ") if isinstance(kind, _Name) else show(kind)
-            raise ImportedModelError(f"expected floating-point numbers. Received: {found[:80]}")
+            raise ImportedModelError(f"{found[:80]}, which has no floating-point numbers")
         if not isinstance(key, str) or type(size) is not int or size < 1 or identity[5:] not in ((), (None,)):
-            raise ValueError("a storage has no key or size")
+            raise ValueError("a storage without key or size")
         self._stack.append(_Storage(kind.text, key, size))
 
     def _reduce(self) -> None:
@@ -282,17 +282,17 @@ class _Machine:
             self._stack.append(arguments[0])
         else:
             raise ImportedModelError(
-                f"its pickle calls {name[:80].replace(' ', '.')}, which is not executed: weights do not need it"
+                f"a pickle that calls {name[:80].replace(' ', '.')}, which is not executed: weights do not need it"
             )
 
 
 def _tensor(arguments: tuple) -> _Tensor:
     if len(arguments) < 4 or not isinstance(arguments[0], _Storage):
-        raise ValueError("a tensor has no storage")
+        raise ValueError("a tensor without storage")
     storage, offset, shape, strides = arguments[:4]
     numbers = [offset, *shape, *strides] if isinstance(shape, tuple) and isinstance(strides, tuple) else [None]
     if not all(type(number) is int and 0 <= number < 2**40 for number in numbers) or len(shape) != len(strides):
-        raise ValueError("a tensor has no shape")
+        raise ValueError("a tensor without shape")
     if len(shape) > _MAX_RANK or 0 in shape:
-        raise ValueError(f"a tensor has the shape {shape}")
+        raise ValueError(f"a tensor of shape {shape}")
     return _Tensor(storage, offset, shape, strides)

@@ -93,8 +93,8 @@ def required_files(names: Iterable[str], what: str) -> list[str]:
     if not weights:
         listed = ", ".join(sorted(top)[:8]) or "nothing"
         raise ImportedModelError(
-            f"{what} has no weights that can be imported: expected {', '.join(WEIGHTS)}, CTranslate2's model.bin or "
-            f"Marian's *.npz. It has {listed}."
+            f"{what}: expected {', '.join(WEIGHTS)}, CTranslate2's model.bin or Marian's *.npz. Received: {listed}. "
+            "Choose a repository with weights in one of these formats."
         )
     patterns = (*patterns, *_TOKENIZERS, *_CARD)
     wanted = {name for name in top if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
@@ -106,8 +106,8 @@ def _api() -> "HfApi":
         import huggingface_hub
     except ModuleNotFoundError:
         raise ImportedModelError(
-            "Models of the Hugging Face hub are downloaded by huggingface_hub, which is not installed. Install the "
-            'extra: pip install "tf_transformer[hub]".'
+            "Expected huggingface_hub, which downloads models of the Hugging Face hub. Received: it is not installed. "
+            'Install the extra: pip install "tf_transformer[hub]".'
         ) from None
     return huggingface_hub.HfApi()
 
@@ -169,7 +169,7 @@ def _explained(error: Exception, what: str, advice: str) -> Exception:
     reasons = {401: "there is no such repository, or it is private (HF_TOKEN)", 403: "access is restricted (HF_TOKEN)"}
     reasons |= {404: "there is no such repository, revision or file"}
     reason = reasons.get(code, shorten(error))
-    return ImportedModelError(f"Could not download {what}: the hub answered {code}: {reason}.\n{advice}")
+    return ImportedModelError(f"Expected to download {what}. Received: {code} of the hub: {reason}.\n{advice}")
 
 
 def _advice(api: "HfApi", repository: str, revision: str, files: Iterable[str]) -> str:

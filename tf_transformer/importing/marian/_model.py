@@ -141,7 +141,10 @@ class _DecoderFile:
                 f"{self.directory}: expected one .npz or .bin. Received: {names}. Give that file with --from."
             )
         if not found[0].is_file():
-            raise ImportedModelError(f"{self.directory} has no {found[0].name}, which {self.file} names.")
+            raise ImportedModelError(
+                f"{self.directory}: expected {found[0].name}, which {self.file} names. Received: a folder without it. "
+                "Get the file."
+            )
         return found[0]
 
     def vocabularies(self) -> list[pathlib.Path]:
