@@ -209,8 +209,11 @@ class Translator(SentenceTranslator):
         return {"translation": self._best(text, prefix)["translation"]}
 
     def translate_to(self, text: tf.Tensor, target_language: tf.Tensor) -> dict[str, tf.Tensor]:
-        """[N] string, [N] string -> {"translation": [N] string}: each text to its own target language."""
-        return self._to(text, target_language)
+        """[N] string, [N] string -> {"translation": [N] string}: each text to its own target language.
+
+        A row with an unknown code has the translation "". If all rows have unknown codes, InvalidArgumentError.
+        """
+        return self._to(tf.where(self._tokens.known(target_language), text, ""), target_language)
 
     def _to(self, text: tf.Tensor, target_language: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         return {"translation": self._best(text, prefix, target_language)["translation"]}
