@@ -27,7 +27,7 @@ _FLOATS = ("float16", "float32", "float64")
 def read_weights(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
     """The weights of a Hugging Face folder under PyTorch's names, with PyTorch's (out, in) matrices.
 
-    Those of safetensors files are read one by one, when they are used.
+    Those of safetensors and PyTorch files are read one by one, when they are used.
     """
     if (directory / INDEX).is_file():
         return _sharded(directory)
@@ -133,9 +133,9 @@ def _unreadable(file: pathlib.Path, error: Exception) -> ImportedModelError:
     )
 
 
-def _torch(file: pathlib.Path) -> dict[str, np.ndarray]:
+def _torch(file: pathlib.Path) -> Mapping[str, np.ndarray]:
     weights = read_torch(file)
-    _check_total(file, sum(value.nbytes for value in weights.values()))
+    _check_total(file, weights.nbytes)
     return weights
 
 
