@@ -220,6 +220,8 @@ class DecodingConfig(TypedFields):
     """gnmt: ((5 + length) / 6) ** alpha, the paper. average: length ** alpha, as in Marian and CTranslate2."""
     alpha: float = 0.6
     """Exponent of the length penalty."""
+    early_stopping: bool = False
+    """Stop when `beam_size` outputs are finished, as CTranslate2 does; else when no better one can be reached."""
     max_extra_length: int = 50
     """The longest output is the input's length plus this."""
     min_length: int = 0

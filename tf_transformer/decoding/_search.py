@@ -112,6 +112,7 @@ def search_options(
         nbest=None if decoding.sampling else nbest,
         length_penalty=decoding.length_penalty,
         alpha=decoding.alpha,
+        early_stopping=decoding.early_stopping,
         min_length=decoding.min_length,
         no_repeat_ngram=decoding.no_repeat_ngram,
         coverage_penalty=decoding.coverage_penalty,

@@ -80,7 +80,7 @@ def read_ctranslate2(
         source_pieces=pieces[0],
         target_pieces=pieces[1],
         source_end=config.source_end,
-        search=search_settings(*_DEFAULT_SEARCH, "CTranslate2"),
+        search=search_settings(*_DEFAULT_SEARCH, "CTranslate2") | {"early_stopping": True},
     )
 
 

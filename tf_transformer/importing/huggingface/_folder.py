@@ -192,8 +192,13 @@ def search_of(directory: pathlib.Path, config: Settings) -> dict:
     """The settings of `generate`: in generation_config.json or, in older folders, in config.json; else its defaults."""
     file = directory / "generation_config.json"
     stated = Settings(read_json(file), file) if file.is_file() else config
-    name = str(file if file.is_file() else directory / "config.json")
-    return search_settings(stated.get("num_beams", 1), stated.get("length_penalty", 1.0), name)
+    found = search_settings(stated.get("num_beams", 1), stated.get("length_penalty", 1.0), str(stated.file))
+    early = stated.get("early_stopping", False)
+    if type(early) is not bool and early != "never":
+        raise ImportedModelError(
+            f"{stated.file}: expected true, false or 'never' as early_stopping. Received: {show(early)}."
+        )
+    return found | {"early_stopping": early is True}
 
 
 def licence_of(directory: pathlib.Path) -> str | None:
