@@ -95,6 +95,25 @@ def test_signatures_bytes_and_half_characters(server):
         client.score(["a", "b"], ["c"])
 
 
+def test_an_unknown_language_is_rejected_with_similar_ones(server):
+    """TensorFlow Serving answers such a row with "", because it may have merged it with those of other clients."""
+    card = json.dumps({"languages": {"source": "en", "target": "deu_Latn", "targets": ["deu_Latn", "fra_Latn"]}})
+    card, client = json.dumps({"predictions": [card]}), make(server)
+    server.script += [(200, '{"predictions": ["A", ""]}'), (200, card)]
+    with pytest.raises(
+        RequestRejected, match=r"Received: 'deu'\. Did you mean deu_Latn\? The model has deu_Latn, fra_Latn\."
+    ):
+        client.translate(["a", "b"], ["fra_Latn", "deu"])
+    assert [body["signature_name"] for _, body in server.requests] == ["translate_to", "model_card"]
+    # An empty translation of a known language, and exports without a model card, are no errors.
+    server.script += [(200, '{"predictions": [""]}'), (200, card)]
+    assert client.translate(["a"], "fra_Latn") == [""]
+    server.script += [(200, '{"predictions": [""]}'), (400, '{"error": "no such signature"}')]
+    assert client.translate(["a"], "xx") == [""]
+    server.script += [(200, '{"predictions": ["", ""]}')]
+    assert client.translate(["", " "], "fra_Latn") == ["", ""]
+
+
 def test_alignments_have_no_padding(server):
     row = {
         "translation": "b",
