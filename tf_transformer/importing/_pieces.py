@@ -150,12 +150,17 @@ def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
     return made.SerializeToString()
 
 
-def piece_names(model: bytes) -> list[str]:
-    """The pieces of a checked SentencePiece model, in the order of their ids."""
+def piece_names(model: bytes, name: str) -> list[str]:
+    """The pieces of a checked SentencePiece model, in the order of their ids.
+
+    Args:
+        name: of the file, for messages.
+    """
     names = [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces]
     if not all(isinstance(name, str) for name in names):  # protobuf gives those that are not UTF-8 as bytes
         raise ImportedModelError(
-            "expected a SentencePiece model of UTF-8 text. Received: pieces that are not UTF-8. Get the file again."
+            f"{name}: expected a SentencePiece model of UTF-8 text. Received: pieces that are not UTF-8. Get the file "
+            "again."
         )
     return names
 

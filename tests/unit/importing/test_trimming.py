@@ -45,7 +45,7 @@ MODELS = {kind: piece_model(kind) for kind in ("unigram", "bpe")}
 @settings(derandomize=True, deadline=None, max_examples=60)
 def test_kept_text_is_split_as_before(kind, kept):
     model, lines = MODELS[kind], [" ".join(words) for words in kept]
-    side = _Side(model, vocabulary(piece_names(model), "toy"))
+    side = _Side(model, vocabulary(piece_names(model, "toy"), "toy"))
     side.keep_text(iter([lines]))
     side.close()
     trimmed = side.trimmed()
@@ -58,7 +58,7 @@ def test_kept_text_is_split_as_before(kind, kept):
 
 def test_a_bpe_model_keeps_what_leads_to_a_piece():
     model = MODELS["bpe"]
-    side = _Side(model, vocabulary(piece_names(model), "toy"))
+    side = _Side(model, vocabulary(piece_names(model, "toy"), "toy"))
     side.keep(["▁lighter"] if "▁lighter" in side.names else [max(side.names, key=len)])
     longest = max(side.kept, key=len)
     side.close()

@@ -105,7 +105,7 @@ class TokenizerFiles:
 
     def _shifted_tokens(self, pieces: bytes) -> list[str]:
         """fairseq's special tokens, then all pieces but SentencePiece's own special ones."""
-        names = piece_names(pieces)
+        names = piece_names(pieces, str(self._directory))
         if names[:3] != ["<unk>", "<s>", "</s>"]:
             raise ImportedModelError(
                 f"{self._directory}: expected a SentencePiece model that begins with <unk>, <s> and </s>. Received: "

@@ -115,7 +115,7 @@ def _vocabularies(
 def _piece_vocabulary(file: pathlib.Path) -> Vocabulary:
     """The vocabulary whose row i is piece i of a SentencePiece model."""
     data, _ = sentencepiece_files(file.parent, file)
-    return vocabulary(piece_names(data), str(file))
+    return vocabulary(piece_names(data, str(file)), str(file))
 
 
 @dataclasses.dataclass(frozen=True)
