@@ -50,8 +50,8 @@ def side_of_text(text: tf.Tensor, tokenizer: Tokenizer, limit: int) -> tuple[Sid
     ends = tf.where(read, tf.maximum(ends, starts + 1), -1)
     words = Words(*(column[:, : limit * WORDS_PER_TOKEN] for column in words_of(part)))
     size = tf.strings.length(tf.strings.unicode_transcode(part, "UTF-8", "UTF-8", errors="replace"))
-    cut = tf.strings.length(stripped) > most
-    last = tf.where(cut, size - 1, size)
+    shortened = tf.strings.length(stripped) > most
+    last = tf.where(shortened, size - 1, size)
     over = found.lengths == limit
     last = tf.where(over & found.truncated, tf.reduce_max(tf.pad(ends, [[0, 0], [0, 1]]), axis=1), last)
     kept = words.byte_ends.with_flat_values(
