@@ -115,7 +115,7 @@ def _advance(
     active = tf.where(index == 0, 1, beams)  # before the first step one beam is active
     result = step_fn(Step(values["tokens"][:, :active], index, histories["ancestors"][:, :active]), state)
     if options.needs_attention:
-        values["coverage"] += tf.pad(result.attention, [[0, 0], [0, beams - active], [0, 0]])
+        values["coverage"] += result.attention  # in the first step that of one beam, for all
     log_probs, ids = best_continuations(result, 2 * beams, index, values, histories["ids"][:, :active], options)
     log_probs = tf.maximum(values["log_probs"][:, :active, None] + log_probs, NEG_INF)
     log_probs, parents, tokens = _best(log_probs, ids, options)

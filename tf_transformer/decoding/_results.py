@@ -106,7 +106,10 @@ def to_best(found: dict[str, tf.Tensor]) -> list[Translation]:
     """The outputs of `Translator._best`, one `Translation` with one text per row."""
     codes = found["warnings"] if "warnings" in found else sentence_warnings(found)
     columns = (found["translation"].numpy(), found["truncated"].numpy().tolist(), codes.numpy())
-    return [Translation([text.decode("utf-8")], [], cut, None, _split(code)) for text, cut, code in zip(*columns)]
+    return [
+        Translation([text.decode("utf-8")], [], truncated, None, _split(code))
+        for text, truncated, code in zip(*columns)
+    ]
 
 
 def _split(codes: bytes) -> tuple[str, ...]:

@@ -260,7 +260,8 @@ class Translator(SentenceTranslator):
             other = self._tokens.aligned(other, self._tokens.begin(written, read) or written, "target")
         else:
             found = self._search(read, text, nbest=1, prefix=begin)
-            other = side_of_ids(found.ids[:, 0], found.lengths[:, 0], self.target_tokenizer)
+            ids, lengths = found.ids[:, 0], found.lengths[:, 0]
+            other = side_of_ids(ids, lengths, self.target_tokenizer, *self._written(ids, read, text))
         return align_words(self.model, source, other, self._heads) | self._sentences(text)
 
     def _best(

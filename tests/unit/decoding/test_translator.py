@@ -246,7 +246,7 @@ def test_wrong_arguments_are_named(translator, model, tokenizers):
     with pytest.raises(ValueError, match="2 sources and 1 targets"):
         translator.score(["a", "b"], ["c"])
     other = Transformer(dataclasses.replace(TOY, vocab_size=997))
-    with pytest.raises(ValueError, match="source tokenizer's vocab_size must be the model's, 997"):
+    with pytest.raises(ValueError, match="source tokenizer's vocab_size to be the model's, 997"):
         Translator(other, TokenizerPair.of(tokenizers.source))
 
 
