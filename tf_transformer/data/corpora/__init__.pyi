@@ -1,3 +1,6 @@
+from ._beam_files import BLOCK_LINES as BLOCK_LINES
+from ._beam_files import blocks_of as blocks_of
+from ._beam_files import open_text_files_on_beam as open_text_files_on_beam
 from ._corpus import Corpus as Corpus
 from ._corpus import CorpusError as CorpusError
 from ._corpus import Pair as Pair
@@ -10,14 +13,17 @@ from .phrasebook.corpus import AlignedPair as AlignedPair
 from .phrasebook.corpus import phrasebook_alignments as phrasebook_alignments
 
 __all__ = [
+    "BLOCK_LINES",
     "AlignedPair",
     "Corpus",
     "CorpusError",
     "Pair",
     "Split",
     "WeightedFiles",
+    "blocks_of",
     "open_corpus",
     "open_text_files",
+    "open_text_files_on_beam",
     "open_tfds_corpus",
     "phrasebook_alignments",
 ]

@@ -21,7 +21,7 @@ MAX_LINE_BYTES = 64 << 20
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
@@ -43,6 +43,11 @@ class LineFile:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._check_start()
+
+    @classmethod
+    def of(cls, path: str | Path | LineFile) -> LineFile:
+        """The file of a path, or one that is open already."""
+        return path if isinstance(path, LineFile) else cls(path)
 
     def __iter__(self) -> Iterator[bytes]:
         number = 0
@@ -89,7 +94,7 @@ class LineFile:
             )
 
     def _open(self) -> BinaryIO:
-        opener = _OPENERS.get(self.path.suffix.lower(), open)
+        opener = OPENERS.get(self.path.suffix.lower(), open)
         return opener(self.path, "rb")
 
     def _read_start(self) -> bytes:
@@ -119,8 +124,8 @@ class WeightedFiles:
         weight: how often each pair occurs in an epoch: 2 repeats all pairs, 0.5 keeps a random half.
     """
 
-    source: str | Path | None
-    target: str | Path | None = None
+    source: str | Path | LineFile | None
+    target: str | Path | LineFile | None = None
     weight: float = 1.0
 
 
@@ -133,8 +138,8 @@ class ParallelFiles:
     count: int
 
     @classmethod
-    def open(cls, source: str | Path, target: str | Path) -> ParallelFiles:
-        source_file, target_file = LineFile(source), LineFile(target)
+    def open(cls, source: str | Path | LineFile, target: str | Path | LineFile) -> ParallelFiles:
+        source_file, target_file = LineFile.of(source), LineFile.of(target)
         counts = source_file.count(), target_file.count()
         if counts[0] != counts[1]:
             raise _different_counts(source_file, target_file, *counts)
@@ -159,8 +164,8 @@ class TabbedFile:
     count: int
 
     @classmethod
-    def open(cls, path: str | Path) -> TabbedFile:
-        file = LineFile(path)
+    def open(cls, path: str | Path | LineFile) -> TabbedFile:
+        file = LineFile.of(path)
         split = cls(file, file.count())
         next(iter(split))  # a file that is no TSV is rejected now, not after the work on another split
         return split
@@ -241,7 +246,7 @@ def _open_split(name: str, files: Files) -> ParallelFiles | TabbedFile | FileSet
     return FileSet(tuple(parts))
 
 
-def _expand(name: str, files: WeightedFiles) -> list[tuple[str | Path | None, str | Path | None]]:
+def _expand(name: str, files: WeightedFiles) -> list[tuple[str | Path | LineFile | None, str | Path | LineFile | None]]:
     """The files that globs stand for, in the order of their names; source and target must have equally many."""
     if not 0 < files.weight < float("inf"):
         raise CorpusError(f"Expected a --{name}-weight above 0. Received: {files.weight} for {files.source}.")
@@ -256,19 +261,21 @@ def _expand(name: str, files: WeightedFiles) -> list[tuple[str | Path | None, st
     return list(zip(sources, targets))
 
 
-def _glob(pattern: str | Path | None) -> list[str | Path]:
+def _glob(pattern: str | Path | LineFile | None) -> Sequence[str | Path | LineFile]:
     """The files that a pattern matches; a name without wildcards, or of a file that exists, stands for itself."""
     if pattern is None:
         return []
-    if Path(pattern).exists() or not glob.has_magic(str(pattern)):
+    if isinstance(pattern, LineFile) or Path(pattern).exists() or not glob.has_magic(str(pattern)):
         return [pattern]
-    found: list[str | Path] = [*sorted(glob.glob(str(pattern)))]
+    found = [*sorted(glob.glob(str(pattern)))]
     if not found:
         raise CorpusError(f"Expected files for {pattern}. Received: none that matches; check the pattern.")
     return found
 
 
-def _open_files(name: str, source: str | Path | None, target: str | Path | None) -> ParallelFiles | TabbedFile:
+def _open_files(
+    name: str, source: str | Path | LineFile | None, target: str | Path | LineFile | None
+) -> ParallelFiles | TabbedFile:
     if source is None:
         raise CorpusError(
             f"Expected a source for {target}. Received: no --{name}-source. Give both files, or one TSV as "

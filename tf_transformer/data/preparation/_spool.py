@@ -11,6 +11,7 @@ import logging
 import pathlib
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Protocol
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class SeenPairs:
 
     def add(self, batch: Sequence[Pair]) -> list[Pair]:
         """The pairs of a batch that are new, in order; they are remembered."""
-        hashes = _hashes(batch)
+        hashes = pair_hashes(batch)
         # `first` are the places of each value's first occurrence: the rest repeats within the batch.
         values, first = np.unique(hashes, return_index=True)
         new = np.ones(len(values), bool)
@@ -70,13 +71,31 @@ class SeenPairs:
             self._runs.append(merged)
 
 
-def _hashes(batch: Sequence[Pair]) -> np.ndarray:
+def pair_hashes(batch: Sequence[Pair]) -> np.ndarray:
     """The 64-bit hashes of pairs, the same on every machine. A line feed parts the sides: no sentence has one."""
     digests = [blake2b(source + b"\n" + target, digest_size=8).digest() for source, target in batch]
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
 CHUNK_PAIRS = 8192
+
+
+class PairChunk(Protocol):
+    """Some consecutive pairs: the number of the first, how many, the files that they are from, and the text."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def pairs(self) -> int: ...
+
+    @property
+    def part(self) -> int: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    def read(self) -> tuple[list[bytes], list[bytes]]: ...
 
 
 @dataclasses.dataclass(frozen=True)
