@@ -122,8 +122,9 @@ class Both:
 
         from tf_transformer.decoding import Translator
 
-        # CTranslate2 takes a line for one sentence.
-        decoding = dataclasses.replace(self.workdir.config.decoding, beam_size=beam, alpha=0.0, segmentation=False)
+        # CTranslate2 takes a line for one sentence, searches once and produces UNK.
+        same = {"alpha": 0.0, "segmentation": False, "failure_detection": False, "unknown": "keep"}
+        decoding = dataclasses.replace(self.workdir.config.decoding, beam_size=beam, **same)
         return Translator(self._model, self.workdir.tokenizers, decoding)
 
     def otherwise(self, name: str, beam: int, args: argparse.Namespace) -> list[str]:

@@ -30,6 +30,10 @@ PEER = pathlib.Path(__file__).resolve().parent / "peers" / "marian_peer.py"
 DIRECTIONS = {"en-pt": "enpt-1693087644", "pt-en": "pten-1693087646"}
 
 
+PLAIN = {"failure_detection": False, "unknown": "keep"}
+"""The search of the peers: once, and UNK is produced."""
+
+
 def main() -> None:
     args = _parse()
     if args.one_core:
@@ -87,10 +91,10 @@ def marian(direction: str, rows: int, beam_size: int, python: pathlib.Path) -> d
         command = [str(python), str(PEER), str(weights), str(next(folder.glob("vocab.*.spm"))), str(beam_size)]
         done = subprocess.run(command, input="\n".join(texts), capture_output=True, check=True, text=True)
         workdir = import_model(folder, pathlib.Path(scratch) / "run", licence="MPL-2.0")
-        settings = {"beam_size": beam_size, "alpha": 0.0, "length_penalty": "average"}
+        settings = {"beam_size": beam_size, "alpha": 0.0, "length_penalty": "average", **PLAIN}
         found = Translator.from_workdir(workdir.path, **settings).nbest(texts)
     pairs = list(zip(found, json.loads(done.stdout.splitlines()[-1]), strict=True))
-    equal = [abs(log_probs[0] - log_prob) for (ours, log_probs, _), (text, log_prob) in pairs if ours[0] == text]
+    equal = [abs(row.log_probs[0] - log_prob) for row, (text, log_prob) in pairs if row.texts[0] == text]
     return {"sentences": len(texts), "equal": len(equal), "largest_difference": float(max(equal))}
 
 
@@ -115,7 +119,7 @@ def ours(direction: str, texts: list[str], shortlist: bool = False) -> tuple[lis
         if shortlist:
             lists = read_shortlist(next(_folder(direction).glob("lex.*.bin"))).in_ids(workdir.tokenizers)
             table = Shortlist.of(*lists, workdir.tokenizers)
-        translator = Translator.from_workdir(workdir.path, shortlist=table)
+        translator = Translator.from_workdir(workdir.path, shortlist=table, **PLAIN)
         translator(texts)
         began = time.perf_counter()
         return translator(texts), time.perf_counter() - began

@@ -10,7 +10,7 @@ import time
 import tensorflow as tf
 
 from tf_transformer.config import ConfigError, DecodingConfig
-from tf_transformer.decoding import Shortlist, Translator
+from tf_transformer.decoding import LengthRange, Shortlist, Translator
 from tf_transformer.export._card_facts import card_facts
 from tf_transformer.export._restriction import Restriction, measure_restriction
 from tf_transformer.export._serving_assets import write_serving_assets
@@ -38,9 +38,12 @@ class Candidate:
         weights: "float32", "float16" or "bfloat16".
         decoding: fields of `DecodingConfig` to change; see `export_saved_model`.
         shortlist: file of a shortlist, or None.
+        languages: source and target language; None: those of the work directory.
 
     Attributes:
         facts: of the model card; see `card_facts`.
+        languages: source and target language of the signatures, as far as they are known.
+        targets: codes of the signature `translate_to`; none if the model is not multilingual.
         signatures: concrete functions by name.
         sentences, sentences_from: sentences of the parity check, and their origin.
         rounding: effect of rounded weights on the answers; None for float32.
@@ -54,9 +57,11 @@ class Candidate:
         weights: str,
         decoding: dict,
         shortlist: str | os.PathLike | None = None,
+        languages: tuple[str | None, str | None] = (None, None),
     ):
         self.workdir, self.checkpoint, self.weights = workdir, checkpoint, weights
         self.decoding = search_of(workdir, decoding)
+        self.languages, self.targets = _languages(workdir, languages)
         full = load_model_tensors(checkpoint)
         kept = rounded(full, weights, str(checkpoint))
         # Independent of the dtype policy and the GPU of this process: servers may have neither.
@@ -66,7 +71,8 @@ class Candidate:
         logger.info("Building the graph of %s …", checkpoint)
         translator = self._translator(None if shortlist is None else Shortlist.load(shortlist))
         self._shortlist = translator.shortlist
-        self.facts = card_facts(workdir, checkpoint, self.decoding, weights, self.model.count_params())
+        facts = card_facts(workdir, checkpoint, self.decoding, weights, self.model.count_params())
+        self.facts = facts | {"languages": _card_languages(self.languages, self.targets)}
         card = json.dumps(self.facts, ensure_ascii=False)
         self.signatures = trace_signatures(translator, self.decoding.nbest, self.decoding.segmentation, card)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
@@ -79,8 +85,9 @@ class Candidate:
         self.restriction = None if shortlist is None else self._restriction(shortlist)
 
     def _translator(self, shortlist: Shortlist | None) -> Translator:
-        language = self.workdir.dataset_info.get("source_language")
-        return Translator(self.model, self.workdir.tokenizers, self.decoding, language, shortlist)
+        (source, target), usual = self.languages, LengthRange.from_dataset(self.workdir.dataset_info)
+        tokenizers = self.workdir.tokenizers
+        return Translator(self.model, tokenizers, self.decoding, source, shortlist, usual, target)
 
     def _restriction(self, path: str | os.PathLike) -> Restriction:
         logger.info("Comparing translations with and without the shortlist …")
@@ -93,7 +100,7 @@ class Candidate:
         """The requests of the parity check, the expected answers, and the seconds that these took."""
         began = time.monotonic()
         unusual = unusual_batches(self.workdir.tokenizers.source, self.decoding.max_source_length)
-        requests, answers = trial_requests(self.signatures, batches_of(self.sentences), unusual)
+        requests, answers = trial_requests(self.signatures, batches_of(self.sentences), unusual, self.targets)
         return requests, answers, time.monotonic() - began
 
     def save(self, directory: pathlib.Path, name: str, translations: list[bytes]) -> None:
@@ -111,7 +118,27 @@ class Candidate:
         root.tokenizers = [self.workdir.tokenizers.source, self.workdir.tokenizers.target]
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         tf.saved_model.save(root, str(directory), self.signatures, options)
-        write_serving_assets(directory, name, list(zip(self.sentences, translations)), self.signatures)
+        write_serving_assets(
+            directory, name, list(zip(self.sentences, translations)), self.signatures, self.languages[1]
+        )
+
+
+def _languages(
+    workdir: Workdir, given: tuple[str | None, str | None]
+) -> tuple[tuple[str | None, str | None], tuple[str, ...]]:
+    """The languages of the signatures, and those of `translate_to`; LanguageError if one is missing or unknown."""
+    pair, known = workdir.language_pair(*given), workdir.tokenizers.languages
+    if known is None:
+        return pair, ()
+    if known.source_token == "source":
+        known.check("source", pair[0])
+    known.check("target", pair[1])
+    return pair, known.targets
+
+
+def _card_languages(pair: tuple[str | None, str | None], targets: tuple[str, ...]) -> dict:
+    """Source and target language, and those of `translate_to`, for the model card."""
+    return {"source": pair[0], "target": pair[1]} | ({"targets": list(targets)} if targets else {})
 
 
 def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:

@@ -32,6 +32,7 @@ def transformer_spec_of(config: ModelConfig, tensors: Tensors, num_positions: in
         config.num_heads,
         pre_norm=config.norm == "pre",
         activation=_ACTIVATIONS[config.activation],
+        layernorm_embedding=config.embedding_norm,
     )
     spec.config.layer_norm_epsilon = config.norm_epsilon
     converter = _Converter(config, tensors, num_positions)
@@ -57,6 +58,7 @@ class _Converter:
             self._fill_attention(layer.self_attention, f"{name}/self_attention", own=True)
             self._fill_feed_forward(layer.ffn, f"{name}/feed_forward")
         self._fill_final_norm(spec, "encoder/final_norm")
+        self._fill_embedding_norm(spec, "source_norm")
 
     def fill_decoder(self, spec: Any) -> None:
         target = {"all": "source_embedding/table"}.get(self._config.tied_embeddings, "target_embedding/table")
@@ -73,6 +75,7 @@ class _Converter:
             self._fill_attention(layer.attention, f"{name}/cross_attention", own=False)
             self._fill_feed_forward(layer.ffn, f"{name}/feed_forward")
         self._fill_final_norm(spec, "decoder/final_norm")
+        self._fill_embedding_norm(spec, "target_norm")
 
     def _fill_attention(self, spec: Any, name: str, own: bool) -> None:
         query, key, value = (self._projection(f"{name}/{part}") for part in ("query", "key", "value"))
@@ -126,11 +129,15 @@ class _Converter:
         if self._config.norm == "pre":
             self._fill_norm(spec.layer_norm, name)
 
+    def _fill_embedding_norm(self, spec: Any, name: str) -> None:
+        if self._config.embedding_norm:
+            self._fill_norm(spec.layernorm_embedding, name)
+
     def _fill_norm(self, spec: Any, name: str) -> None:
         spec.gamma, spec.beta = self._tensors[f"{name}/gamma"], self._tensors[f"{name}/beta"]
 
     def _positions(self, name: str) -> np.ndarray:
         if self._config.positions == "learned":
             return self._tensors[name]
-        positions = np.arange(self._num_positions)
+        positions = np.arange(self._num_positions) + self._config.position_offset
         return np.asarray(sinusoidal_encoding(positions, self._config.model_dim, self._config.positions))

@@ -5,6 +5,7 @@ import json
 import pathlib
 from typing import Any
 
+from tf_transformer.decoding import WARNINGS
 from tf_transformer.export._candidate import Candidate
 from tf_transformer.export._verify import Trial
 from tf_transformer.export.inspection import Report
@@ -33,21 +34,32 @@ In Python, with `tensorflow` and `tensorflow-text`:
     model = tf.saved_model.load("this folder")
     model.signatures["serving_default"](text=tf.constant(["…"]))["translation"]
 
-Nothing else is needed: tokenizers and search are in the graph. Text is UTF-8; bytes that are not are replaced.
-`""` gives `""`. {lengths}
+{languages}Nothing else is needed: tokenizers and search are in the graph. Text is UTF-8; bytes that are not are
+replaced. `""` gives `""`. {lengths}
 
 `alignment` gives the words of text and translation with their offsets in characters (code points), pairs of word
 numbers that translate each other (`links`, the source's first), and a confidence from 0 to 1 per target word: the
 lowest probability of its pieces. Padding is `""`, 0.0 and -1.
 """
 
+_MULTILINGUAL = """\
+All signatures translate from {source}, and to {target} except for `translate_to`, which has a language per row:
+
+    curl -d '{{"signature_name": "translate_to", "instances": [{{"text": "…", "target_language": "{target}"}}]}}' \\
+        http://localhost:8501/v1/models/translate:predict
+
+Its languages: {targets}. A request with another one is rejected with status 400, and so are requests that the server
+merges with it: check the code in the client.
+
+"""
+
 _SEGMENTED = """\
 A row may have any number of sentences and lines: `serving_default` and `document` translate it sentence by sentence
 and join the translations. `document` keeps line breaks, blank lines, indentation and bullets of every row, counts the
-`sentences` and reports `warnings` ("" or codes with commas between them: `split`, a sentence of more than
-{max_source_length} tokens was translated in parts; `truncated`, a part could not be made short enough). `nbest`,
-`score`, `attention` and `alignment` take a row for one sentence: `sentences` above 1 flags a row that contains more,
-and of more than {max_source_length} tokens the rest is truncated, which `nbest` reports in `truncated`."""
+`sentences` and reports `warnings` ("" or codes with commas between them, see below; sentences of more than
+{max_source_length} tokens are `split`). `nbest`, `score`, `attention` and `alignment` take a row for one sentence:
+`sentences` above 1 flags a row that contains more, and of more than {max_source_length} tokens the rest is truncated,
+which `nbest` reports in `truncated`."""
 
 _NOT_SEGMENTED = """\
 A row is one sentence: it was exported with `--no-segmentation`. A source of more than {max_source_length} tokens is
@@ -56,7 +68,7 @@ truncated; `nbest` reports it in `truncated`."""
 
 def card_text(card: dict) -> str:
     """README.md from the contents of model.json."""
-    parts = [_title(card), _facts(card), _use(card), _signatures(card), _scores(card), _checks(card)]
+    parts = [_title(card), _facts(card), _use(card), _signatures(card), _warnings(card), _scores(card), _checks(card)]
     return "\n".join(parts)
 
 
@@ -118,8 +130,14 @@ def _use(card: dict) -> str:
     server = card["oldest_server"] or "(no known release)"
     lengths = _SEGMENTED if card["decoding"]["segmentation"] else _NOT_SEGMENTED
     return _USE.format(
-        oldest_server=server, lengths=lengths.format(max_source_length=card["decoding"]["max_source_length"])
+        oldest_server=server,
+        lengths=lengths.format(max_source_length=card["decoding"]["max_source_length"]),
+        languages=_MULTILINGUAL.format(**_named(card["languages"])) if card["languages"].get("targets") else "",
     )
+
+
+def _named(languages: dict) -> dict[str, str]:
+    return {name: ", ".join(value) if isinstance(value, list) else value or "?" for name, value in languages.items()}
 
 
 def _signatures(card: dict) -> str:
@@ -128,6 +146,14 @@ def _signatures(card: dict) -> str:
         columns = (", ".join(f"`{key}` {value}" for key, value in tensors[kind].items()) for kind in tensors)
         lines.append(f"| `{name}` | {' | '.join(columns)} |")
     return "\n".join([*lines, ""])
+
+
+def _warnings(card: dict) -> str:
+    if not card["decoding"]["segmentation"]:
+        return ""
+    off = "" if card["decoding"].get("failure_detection", True) else "Only the first two: failure detection is off.\n\n"
+    rows = [f"| `{code}` | {meaning} |" for code, meaning in WARNINGS.items()]
+    return "\n".join(["## Warnings of `document`", "", f"{off}| code | meaning |", "|---|---|", *rows, ""])
 
 
 def _scores(card: dict) -> str:

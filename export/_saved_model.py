@@ -39,6 +39,7 @@ def export_saved_model(
     checkpoint: str | os.PathLike = "auto",
     weights: str = "float32",
     shortlist: str | os.PathLike | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
     **decoding: Any,
 ) -> Export:
     """Publish a checkpoint as the next version in `output`.
@@ -51,6 +52,8 @@ def export_saved_model(
         checkpoint: as in `Workdir.checkpoint`.
         weights: "float32", or "float16" or "bfloat16" for files of half the size.
         shortlist: file of a shortlist that restricts translations to the candidates of their sources.
+        languages: source and target language of a multilingual model, which all signatures but `translate_to` have;
+            None: those of the work directory.
         **decoding: fields of `DecodingConfig` to change. `nbest` is the K of the signature `nbest`; None:
             all beams.
     """
@@ -60,7 +63,7 @@ def export_saved_model(
         raise ValueError(
             f"Expected a directory of versions. Received: {base}, a SavedModel. Give the directory above it."
         )
-    candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding, shortlist)
+    candidate = Candidate(workdir, workdir.checkpoint(checkpoint), weights, decoding, shortlist, languages)
     with _publishing.workspace(base) as place:
         return _publish(candidate, place, base)
 

@@ -30,7 +30,11 @@ max_enqueued_batches {{ value: 256 }}
 
 
 def write_serving_assets(
-    directory: pathlib.Path, model_name: str, pairs: list[tuple[bytes, bytes]], signatures: Iterable[str] = INPUTS
+    directory: pathlib.Path,
+    model_name: str,
+    pairs: list[tuple[bytes, bytes]],
+    signatures: Iterable[str] = INPUTS,
+    target_language: str | None = None,
 ) -> None:
     """Write the warm-up requests and the batching parameters into a SavedModel's directory.
 
@@ -39,26 +43,30 @@ def write_serving_assets(
         model_name: its name in the requests.
         pairs: sentences and their translations, of usual lengths; at least one.
         signatures: names of the signatures that it has.
+        target_language: for the signature `translate_to`.
     """
     (directory / BATCHING_FILE).write_text(_BATCHING.format(size=BATCH_SIZE), encoding="utf-8")
     file = directory / WARMUP_FILE
     file.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(file)) as writer:
-        for log in warmup_logs(model_name, pairs, signatures):
+        for log in warmup_logs(model_name, pairs, signatures, target_language):
             writer.write(log.SerializeToString())
 
 
 def warmup_logs(
-    model_name: str, pairs: list[tuple[bytes, bytes]], signatures: Iterable[str] = INPUTS
+    model_name: str,
+    pairs: list[tuple[bytes, bytes]],
+    signatures: Iterable[str] = INPUTS,
+    target_language: str | None = None,
 ) -> list[prediction_log_pb2.PredictionLog]:
     """A request of one row and one of up to eight, for every signature."""
     logs = []
     for signature in signatures:
         names = INPUTS[signature]
         for count in sorted({1, min(8, len(pairs))}):
-            rows = pairs[:count]
-            columns = [[pair[place] for pair in rows] for place in range(len(names))]
-            logs.append(_log(model_name, signature, dict(zip(names, columns))))
+            sources, targets = (list(side) for side in zip(*pairs[:count]))
+            columns = {"target_language": [(target_language or "").encode()] * count, "target": targets}
+            logs.append(_log(model_name, signature, {name: columns.get(name, sources) for name in names}))
     return logs
 
 

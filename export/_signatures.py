@@ -8,6 +8,7 @@
     alignment         text [N]                -> translation [N], words and offsets, confidences, links, sentences [N]
     segments          text [N]                -> segments [N, S], separators [N, S + 1]
     model_card        text [N]                -> model_card [N], JSON text, whatever the input
+    translate_to      text [N], target_language [N] -> translation [N]; of multilingual models
 
 Without segmentation there is no `document`, no `segments`, and no output `sentences`.
 
@@ -26,6 +27,7 @@ INPUTS = {
     "alignment": ("text",),
     "segments": ("text",),
     "model_card": ("text",),
+    "translate_to": ("text", "target_language"),
 }
 
 
@@ -49,6 +51,7 @@ def trace_signatures(
         "alignment": translator.alignment,
         **({"document": translator.document, "segments": translator.segments} if segmentation else {}),
         **({} if card is None else {"model_card": lambda text: _constant(text, card)}),
+        **({} if getattr(translator, "languages", None) is None else {"translate_to": translator.translate_to}),
     }
     return {name: _trace(name, method) for name, method in methods.items()}
 

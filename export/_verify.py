@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,10 @@ def require_sound(directory: pathlib.Path) -> Report:
 
 
 def trial_requests(
-    functions: Mapping[str, Callable], sentences: list[list[bytes]], unusual: list[list[bytes]]
+    functions: Mapping[str, Callable],
+    sentences: list[list[bytes]],
+    unusual: list[list[bytes]],
+    targets: Sequence[str] = (),
 ) -> tuple[list[Request], list[Answer]]:
     """The requests of a parity check, and the expected answers.
 
@@ -72,6 +75,7 @@ def trial_requests(
     Args:
         functions: the signatures of the model in memory.
         sentences, unusual: batches of rows of text.
+        targets: codes for the signature `translate_to`, one after another.
     """
     segmented = "document" in functions
     batches = sentences + [beginnings(batch) if segmented else batch for batch in unusual]
@@ -89,7 +93,14 @@ def trial_requests(
     others += [("alignment", {"text": batch}) for batch in [*few, SCRIPTS]]
     if "model_card" in functions:
         others.append(("model_card", {"text": sentences[0][:2]}))
+    if targets:
+        several = [*sentences[:1], *batches[len(sentences) :]]
+        others += [("translate_to", {"text": batch, "target_language": _cycled(targets, batch)}) for batch in several]
     return translated + others, answers + answer(functions, others)
+
+
+def _cycled(codes: Sequence[str], rows: list[bytes]) -> list[bytes]:
+    return [codes[number % len(codes)].encode() for number in range(len(rows))]
 
 
 def answer(functions: Mapping[str, Callable], requests: list[Request]) -> list[Answer]:
@@ -139,7 +150,8 @@ def answers_of_clean_process(
     asked = [
         [name, {key: [_to_text(row) for row in rows] for key, rows in inputs.items()}] for name, inputs in requests
     ]
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    # Absolute: the process has another working directory.
+    with tempfile.TemporaryDirectory(dir=scratch and scratch.resolve()) as folder:
         question, reply = pathlib.Path(folder, "requests.json"), pathlib.Path(folder, "answers.json")
         question.write_text(json.dumps(asked), encoding="utf-8")
         _run([str(directory.resolve()), str(question), str(reply)], folder, timeout)

@@ -1,6 +1,7 @@
 """Flags of the commands that use a trained model: the model and its search."""
 
 import argparse
+import pathlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="average, best, latest, step-XXXXXXXX or a path (default: the first of these that exists)",
     )
+
+
+def add_language_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --source-language and --target-language."""
+    for side in ("source", "target"):
+        text = f"{side} language of a multilingual model, such as deu_Latn (default: the work directory's)"
+        parser.add_argument(f"--{side}-language", metavar="CODE", help=text)
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +123,12 @@ def load_text_model(args: argparse.Namespace) -> "LoadedModel | ExportedModel":
         )
     from tf_transformer.decoding import ExportedModel
 
-    return ExportedModel(args.saved_model)
+    if getattr(args, "source_language", None) is not None:
+        raise ValueError(
+            f"Expected no --source-language with --saved-model, whose source language is fixed. Received: "
+            f"{args.source_language!r}. Leave it out, or export with it."
+        )
+    return ExportedModel(args.saved_model, getattr(args, "target_language", None))
 
 
 def decoding_config(args: argparse.Namespace) -> "DecodingConfig":
@@ -135,10 +148,31 @@ def _load_workdir(args: argparse.Namespace) -> "LoadedModel":
     from tf_transformer.decoding import LoadedModel, Translator
     from tf_transformer.workdir import Workdir
 
+    pair = Workdir(args.workdir).language_pair(*_languages(args))
     translator = Translator.from_workdir(
-        args.workdir, args.checkpoint or "auto", load_shortlist(args), **config.to_dict()
+        args.workdir, args.checkpoint or "auto", load_shortlist(args), *pair, **config.to_dict()
     )
-    return LoadedModel(translator, str(args.workdir), Workdir(args.workdir).dataset_info.get("target_language"))
+    return LoadedModel(translator, str(args.workdir), pair[1])
+
+
+def _languages(args: argparse.Namespace) -> tuple[str | None, str | None]:
+    return getattr(args, "source_language", None), getattr(args, "target_language", None)
+
+
+def is_multilingual(args: argparse.Namespace) -> bool:
+    """Whether the model of --workdir or --saved-model has several languages."""
+    if args.saved_model is None:
+        return args.workdir is not None and (pathlib.Path(args.workdir) / "languages.json").is_file()
+    from tf_transformer.decoding import ExportedModel
+
+    return ExportedModel.has_languages(args.saved_model)
+
+
+def require_languages(model: "LoadedModel | ExportedModel") -> None:
+    """Reject a multilingual model whose target language is not chosen, before anything is read."""
+    languages = getattr(model, "languages", None)
+    if languages is not None:
+        languages.check("target", model.target_language)
 
 
 def _add(parser: argparse.ArgumentParser, flags: dict) -> None:

@@ -13,6 +13,7 @@ import logging
 import pathlib
 
 from tf_transformer.pipelines import cli
+from tf_transformer.pipelines._model_arguments import add_language_arguments
 from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split, open_file
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="average, best, latest or a name (default: the first that exists)",
     )
     parser.add_argument("--target", metavar="TEXT", help="target sentence (default: the model's translation)")
+    add_language_arguments(parser)
     parser.add_argument("--output", metavar="DIR", help="directory of the files (default: WORKDIR/attention)")
     parser.add_argument("--layers", type=_numbers, metavar="1,2", help="layers in the figures (default: all)")
     parser.add_argument("--heads", type=_numbers, metavar="1,2", help="heads in the figures (default: all)")
@@ -74,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
 def _maps(args: argparse.Namespace, output: pathlib.Path, result: dict) -> None:
     from tf_transformer.analysis.attention import maps_of_workdir, write_maps
 
-    maps = maps_of_workdir(args.workdir, args.text, args.target, args.checkpoint)
+    languages = args.source_language, args.target_language
+    maps = maps_of_workdir(args.workdir, args.text, args.target, args.checkpoint, languages)
     result |= {"source": maps.source, "target": maps.predicted}
     result["files"] += write_maps(maps, output, args.layers, args.heads)
 

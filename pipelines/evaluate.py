@@ -7,22 +7,27 @@ Hypotheses, scores, configuration and commands are written to WORKDIR/evaluation
     tf-transformer evaluate --workdir run --source newstest2014.en --reference newstest2014.de
     tf-transformer evaluate --saved-model exported --source newstest2014.en --reference newstest2014.de
     tf-transformer evaluate --hypotheses mine.de --reference newstest2014.de --target-language de
+
+Data of several language pairs is scored pair by pair, or with --target-language only to that language.
 """
 
 import argparse
 import json
 import logging
 import pathlib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
     add_model_arguments,
     decoding_config,
+    is_multilingual,
     load_text_model,
+    require_languages,
 )
-from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split
+from tf_transformer.pipelines._text_io import lines_of_files, lines_of_split, prepared_directory
 
 if TYPE_CHECKING:
     from tf_transformer.decoding import ExportedModel, LoadedModel
@@ -40,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="FILE", help="source sentences instead, one per line")
     parser.add_argument("--reference", metavar="FILE", help="reference translations of --source")
     parser.add_argument("--hypotheses", metavar="FILE", help="translations to score without a model")
-    parser.add_argument("--target-language", metavar="CODE", help="language for tokenization (default: the model's)")
+    parser.add_argument("--source-language", metavar="CODE", help="source language of a multilingual model")
+    parser.add_argument(
+        "--target-language", metavar="CODE", help="language to translate to and for tokenization (default: the model's)"
+    )
     parser.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's tokenizer (default: 13a, or the language's)")
     parser.add_argument(
         "--bootstrap",
@@ -58,11 +66,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.hypotheses is not None:
         return _score_hypotheses(args)
+    sources, references = _test_set(args)
+    groups = _groups(args, sources, references)
+    checkpoint = _resolve_checkpoint(args)
+    # The language of a model of one pair is for tokenization only.
+    alone = {} if is_multilingual(args) else {"source_language": None, "target_language": None}
+    model = load_text_model(argparse.Namespace(**vars(args) | alone))
+    if groups is not None and not hasattr(model, "for_languages"):
+        raise ValueError("Expected --workdir for data of several language pairs. Received: --saved-model. Replace it.")
+    if groups is None:
+        require_languages(model)
+        figures, report = _score_model(args, model, checkpoint, sources, references)
+        _print(args, figures, report)
+        return 0
+    scored = {}
+    for (source, target), lines in groups.items():
+        own = argparse.Namespace(**vars(args) | {"target_language": target, "pair": f"{source}-{target}"})
+        one = cast("LoadedModel", model).for_languages(source, target)
+        scored[own.pair] = _score_model(own, one, checkpoint, *zip(*lines))
+    reports = "\n\n".join(f"{pair}\n{report}" for pair, (_, report) in scored.items())
+    _print(args, {pair: figures for pair, (figures, _) in scored.items()}, reports)
+    return 0
+
+
+def _groups(
+    args: argparse.Namespace, sources: list[str], references: list[str]
+) -> dict[tuple[str, str], list[tuple[str, str]]] | None:
+    """The lines of each language pair, for a split of data of several; else None."""
+    if args.source is not None:
+        return None
+    from tf_transformer.data import PreparedDataset
+
+    prepared = PreparedDataset(prepared_directory(args))
+    if "language_pairs" not in prepared.info:
+        return None
+    groups: dict = {}
+    for pair, line in zip(prepared.language_pairs(args.split), zip(sources, references)):
+        if args.target_language in (None, pair[1]) and args.source_language in (None, pair[0]):
+            groups.setdefault(pair, []).append(line)
+    if not groups:
+        asked = f"--source-language {args.source_language}, --target-language {args.target_language}"
+        raise ValueError(f"Expected languages of {prepared.path}, {prepared.languages}. Received: {asked}.")
+    args.target_language = args.source_language = None
+    return groups
+
+
+def _score_model(
+    args: argparse.Namespace,
+    model: "LoadedModel | ExportedModel",
+    checkpoint: dict | None,
+    sources: Sequence[str],
+    references: Sequence[str],
+) -> tuple[dict, str]:
+    """Translate and score, write the record, and return the figures and the report."""
     from tf_transformer.evaluation import check_replaceable, write_record
 
-    sources, references = _test_set(args)
-    checkpoint = _resolve_checkpoint(args)
-    model = load_text_model(args)
+    sources, references = list(sources), list(references)
     if args.target_language == model.target_language:
         args.target_language = None  # as if not given: the record of a repeated command has the same name
     identity = _identity(args, model, checkpoint)
@@ -72,11 +131,10 @@ def run(args: argparse.Namespace) -> int:
         check_replaceable(directory)  # before the translation, which may take an hour
     evaluation = _evaluate(args, model, sources, references)
     record = {"directory": None if directory is None else str(directory)}
-    _print(args, evaluation.to_dict() | identity | record, evaluation.report())
     if directory is not None:
         write_record(directory, evaluation, sources, references, identity, _commands(args, identity))
         logger.info(f"Written to {directory}.")
-    return 0
+    return evaluation.to_dict() | identity | record, evaluation.report()
 
 
 def _score_hypotheses(args: argparse.Namespace) -> int:
@@ -152,7 +210,9 @@ def _identity(args: argparse.Namespace, model: "LoadedModel | ExportedModel", ch
     """The description of an evaluation: model, test set and versions of packages."""
     from tf_transformer.workdir import package_versions
 
-    facts = {"test_set": _test_set_name(args), "versions": package_versions()}
+    pair = getattr(args, "pair", None)
+    name = _test_set_name(args) if pair is None else f"{_test_set_name(args)}-{pair}"
+    facts = {"test_set": name, "versions": package_versions()}
     if checkpoint is None:
         return {"saved_model": model.name} | facts
     return {"checkpoint": checkpoint, "decoding": decoding_config(args).to_dict()} | facts
@@ -199,7 +259,7 @@ def _commands(args: argparse.Namespace, identity: dict) -> list[list[str]]:
     paths = ("workdir", "saved_model", "data", "source", "reference", "output")
     files = [name for name in paths if vars(args)[name] is not None]
     absolute = {name: str(pathlib.Path(vars(args)[name]).resolve()) for name in files}
-    flags = f"workdir saved_model split data source reference beam_size alpha name output {scoring}"
+    flags = f"workdir saved_model split data source reference beam_size alpha name output source_language {scoring}"
     again = [*words, "--hypotheses", "hypotheses.txt", "--reference", "reference.txt"]
     again += _words(vars(args), scoring)
     words += _words(dict(vars(args), split=None if args.source else args.split) | absolute, flags)

@@ -12,6 +12,7 @@ import argparse
 from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
+    add_language_arguments,
     add_segmentation_argument,
     add_shortlist_argument,
     decoding_settings,
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(*names, type=int, metavar="N", help=summary)
     add_segmentation_argument(parser)
     add_shortlist_argument(parser)
+    add_language_arguments(parser)
     parser.add_argument(
         "--weights",
         default="float32",
@@ -68,12 +70,20 @@ def _export_saved_model(args: argparse.Namespace, settings: list[str]):
     decoding = workdir.config.override(settings).decoding
     names = [setting.partition("=")[0].strip().removeprefix("decoding.") for setting in settings]
     search = {name: getattr(decoding, name) for name in names}
-    return export_saved_model(workdir, args.output, args.checkpoint, args.weights, args.shortlist, **search).path
+    languages = args.source_language, args.target_language
+    return export_saved_model(
+        workdir, args.output, args.checkpoint, args.weights, args.shortlist, languages, **search
+    ).path
 
 
 def _export_ctranslate2(args: argparse.Namespace, settings: list[str]):
     from tf_transformer.export import export_ctranslate2
 
+    if args.source_language or args.target_language:
+        raise ValueError(
+            "Expected no languages with --format ctranslate2. Received: "
+            f"{args.source_language or args.target_language!r}. Leave them out: CTranslate2 takes their tokens as text."
+        )
     if settings:
         raise ValueError(
             f"Expected no options of the search with --format ctranslate2. Received: {settings[0]}. Leave it out: "

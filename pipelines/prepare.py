@@ -6,10 +6,12 @@ named below: files of parallel lines for each split, plain, .gz or .xz, or TSVs.
     tf-transformer prepare --data phrasebook --output data
     tf-transformer prepare --data files --train-source a.en --train-target a.de --source-language en \\
         --target-language de --output data
+    tf-transformer prepare --pair en-de:a.en:a.de --pair en-fr:b.en:b.fr --temperature 5 --output data
 """
 
 import argparse
 import json
+import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +23,13 @@ if TYPE_CHECKING:
     from tf_transformer.data import Corpus
 
 SPLITS = ("train", "validation", "test")
+_PAIRS = {"train": "pair", "validation": "validation-pair", "test": "test-pair"}
+_PAIR = re.compile(r"(?P<source>[\w]+)-(?P<target>[\w]+):(?P<one>(\w+://)?[^:]+):(?P<other>(\w+://)?[^:]+)")
+_FILES = tuple(f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", required=True, metavar="SPEC", help="phrasebook, files, or tfds:BUILDER/PAIR")
+    parser.add_argument("--data", metavar="SPEC", help="phrasebook, files, or tfds:BUILDER/PAIR (with --pair: files)")
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="prepared directory to write; it appears when complete"
     )
@@ -42,6 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--train-weight", action="append", default=[], type=float, metavar="X",
         help="how often each pair of the files occurs per epoch (default 1); once per --train-source or --train-tsv",
     )  # fmt: skip
+    several = parser.add_argument_group("several language pairs, for one multilingual model")
+    for split, flag in _PAIRS.items():
+        text = f"files of {split} for one language pair; repeatable, the files may be globs"
+        several.add_argument(f"--{flag}", action="append", default=[], metavar="SOURCE-TARGET:FILE:FILE", help=text)
+    several.add_argument(
+        "--temperature", type=float, default=1.0, metavar="T",
+        help="repeat small pairs: each is sampled in proportion to its size to the power of 1/T (default 1: none is)",
+    )  # fmt: skip
     tfds = parser.add_argument_group("TensorFlow Datasets (with --data tfds:…)")
     tfds.add_argument("--data-dir", metavar="DIR", help="directory of downloads and prepared corpora")
     tfds.add_argument("--manual-dir", metavar="DIR", help="directory of files downloaded by hand")
@@ -51,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="pieces (default: 37000 for en–de, 32000 for other languages, at most 32 times the square root of the "
-        "number of pairs; 2000 for the phrasebook)",
+        "number of pairs; 2256 for the phrasebook)",
     )
     vocabulary.add_argument("--tokenizer", metavar="DIR", help="use the tokenizer files of this directory instead")
     _add_cleaning(parser.add_argument_group("cleaning of the training pairs"))
@@ -80,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         max_ratio=args.max_ratio,
         drop_identical=args.drop_identical,
         drop_duplicates=not args.keep_duplicates,
+        temperature=args.temperature,
         seed=args.seed,
     )
     given: dict[str, Any] = {
@@ -100,22 +114,55 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _corpus(args: argparse.Namespace, jobs: "BeamJobs | None" = None) -> "Corpus":
-    languages = args.source_language, args.target_language
-    if jobs is not None and args.data == "files":
+    pairs = _language_pairs(args)
+    data, files = _data(args, bool(pairs)), pairs or _files(args)
+    if jobs is not None and data == "files":
         from tf_transformer.data.corpora import open_text_files_on_beam
 
-        return open_text_files_on_beam(_files(args), *languages, jobs)
+        return open_text_files_on_beam(files, args.source_language, args.target_language, jobs)
     from tf_transformer.data import open_corpus
 
     return open_corpus(
-        args.data,
+        data,
         source_language=args.source_language,
         target_language=args.target_language,
-        files=_files(args),
+        files=files,
         data_dir=args.data_dir,
         manual_dir=args.manual_dir,
         seed=args.seed,
     )
+
+
+def _data(args: argparse.Namespace, several: bool) -> str:
+    """The corpus that the flags name; files if there are several language pairs."""
+    given = [flag for flag in ("source_language", "target_language", "train_weight", *_FILES) if getattr(args, flag)]
+    if several and (args.data not in (None, "files") or given):
+        found = f"--{given[0].replace('_', '-')}" if given else f"--data {args.data}"
+        raise ValueError(f"Expected --pair without other corpora and languages. Received: {found}. Leave it out.")
+    if args.data is None and not several:
+        raise ValueError("Expected a corpus. Received: none. Give --data phrasebook, files or tfds:…, or --pair.")
+    if args.temperature != 1.0 and not several:
+        raise ValueError(f"Expected --temperature with --pair. Received: --temperature {args.temperature:g} alone.")
+    return args.data or "files"
+
+
+def _language_pairs(args: argparse.Namespace) -> dict:
+    """The files of several language pairs per split."""
+    from tf_transformer.data import WeightedFiles
+
+    files: dict = {}
+    for split, flag in _PAIRS.items():
+        for text in getattr(args, flag.replace("-", "_")):
+            match = _PAIR.fullmatch(text)
+            if match is None:
+                raise ValueError(
+                    f"Expected --{flag} SOURCE-TARGET:FILE:FILE, such as en-de:train.en:train.de. Received: {text!r}."
+                )
+            languages = match["source"], match["target"]
+            files.setdefault(split, []).append(WeightedFiles(match["one"], match["other"], languages=languages))
+    if files and "train" not in files:
+        raise ValueError("Expected --pair SOURCE-TARGET:FILE:FILE to train on. Received: none. Add it.")
+    return files
 
 
 def _files(args: argparse.Namespace) -> dict:

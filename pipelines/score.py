@@ -15,7 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines._model_arguments import add_model_arguments, load_text_model
+from tf_transformer.pipelines._model_arguments import (
+    add_language_arguments,
+    add_model_arguments,
+    load_text_model,
+    require_languages,
+)
 from tf_transformer.pipelines._text_io import open_file, open_input, open_output, quiet_broken_pipe
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input", metavar="FILE", help="both in one file: source, tab, target (default: standard input)"
     )
     parser.add_argument("--output", metavar="FILE", help="file that appears when complete (default: standard output)")
+    add_language_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object with the total and the perplexity")
 
 
@@ -42,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
         )
     with quiet_broken_pipe():
         with open_output(args.output) as output:
-            totals = _score(args, load_text_model(args), output)
+            model = load_text_model(args)
+            require_languages(model)
+            totals = _score(args, model, output)
         if not args.json and totals.tokens:
             logger.info(_summary(totals))
         if totals.truncated:

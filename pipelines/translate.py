@@ -10,6 +10,7 @@ indentation and bullets (.txt), and subtitles with their times (.srt, .vtt).
 
     echo "Hello world." | tf-transformer translate --workdir run
     tf-transformer translate --workdir run --documents letter.txt film.srt --output translated
+    tf-transformer translate --workdir nllb --source-language eng_Latn --target-language deu_Latn < lines.txt
 """
 
 import argparse
@@ -20,12 +21,14 @@ from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._beam_arguments import add_engine_arguments, beam_jobs
 from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
+    add_language_arguments,
     add_model_arguments,
     add_sampling_arguments,
     add_segmentation_argument,
     add_shortlist_argument,
     decoding_settings,
     load_text_model,
+    require_languages,
 )
 from tf_transformer.pipelines._text_io import open_input, open_output, quiet_broken_pipe
 
@@ -61,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lines read before any is translated, so that those of similar length are batched "
         "(default: 4096; 1 where the input is a terminal)",
     )
+    add_language_arguments(parser)
     add_segmentation_argument(parser)
     add_shortlist_argument(parser)
     _add_beam_arguments(parser)
@@ -89,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("Expected --nbest or --alignment. Received: both. Leave one of them out.")
     _widen_beam(args)
     with quiet_broken_pipe(), open_input(args.input) as source, open_output(args.output) as target:
-        _translate(load_text_model(args), source, target, args)
+        model = load_text_model(args)
+        require_languages(model)
+        _translate(model, source, target, args)
     return 0
 
 
@@ -143,6 +149,7 @@ def _translate_documents(args: argparse.Namespace) -> int:
 
     files = DocumentFiles(args.documents, args.output)
     model = load_text_model(args)
+    require_languages(model)
     with Progress("translating", None, "texts") as progress:
         for path in files.translate(model, progress.update):
             print(path, flush=True)

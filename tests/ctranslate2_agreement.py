@@ -45,7 +45,8 @@ def compare_with(directory, workdir: Workdir, texts: Sequence[str], beam_size: i
         directory: CTranslate2's model.
         workdir: ours.
     """
-    translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=0.0)
+    plain = {"failure_detection": False, "unknown": "keep"}
+    translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=0.0, **plain)
     found = [(each.texts[0], each.log_probs[0]) for each in translator.nbest(texts)]
     runtime = ctranslate2.Translator(str(directory), intra_threads=1)
     theirs = _translate(runtime, workdir, texts, beam_size)

@@ -136,8 +136,12 @@ def transformer(source, target, weights, config):
     def embed(ids, side):
         rows = tables[side][ids] * (math.sqrt(config.model_dim) if config.scale_embeddings else 1.0)
         if config.positions == "learned":
-            return rows + weights[f"{side}_positions/table"][: len(ids)]
-        return rows + position(len(ids), config.model_dim, config.positions)
+            rows = rows + weights[f"{side}_positions/table"][: len(ids)]
+        else:
+            rows = rows + position(len(ids), config.model_dim, config.positions, config.position_offset)
+        if config.embedding_norm:
+            rows = layer_norm(rows, below(weights, f"{side}_norm"), config.norm_epsilon)
+        return rows
 
     memory = embed(source, "source")
     for index in range(config.num_layers):

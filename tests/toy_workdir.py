@@ -70,7 +70,9 @@ def toy_workdir(path, model: ModelConfig = TOY, seed: int = 5, **decoding) -> Wo
     size = tokenizers.source.vocab_size
     target = None if model.target_vocab_size is None else size
     model = dataclasses.replace(model, vocab_size=size, target_vocab_size=target)
-    config = Config(preset="toy", model=model, decoding=dataclasses.replace(DecodingConfig(), **decoding))
+    # Failure detection would search again for nearly every output of random weights.
+    search = DecodingConfig(**{"failure_detection": False} | decoding)
+    config = Config(preset="toy", model=model, decoding=search)
     workdir = Workdir.create(path, config, tokenizers, {})
     transformer = Transformer(model)
     randomize(transformer, seed=seed)

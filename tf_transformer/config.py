@@ -22,7 +22,9 @@ class ModelConfig(TypedFields):
     largest: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("vocab_size", "target_vocab_size"), 10_000_000),
         **dict.fromkeys(("num_layers", "num_decoder_layers"), 1000),
-        **dict.fromkeys(("model_dim", "feed_forward_dim", "max_positions", "attention_block_size"), 1_000_000),
+        **dict.fromkeys(
+            ("model_dim", "feed_forward_dim", "max_positions", "position_offset", "attention_block_size"), 1_000_000
+        ),
         **dict.fromkeys(("num_heads", "key_dim", "value_dim"), 100_000),
         "norm_epsilon": 1.0,
     }
@@ -50,6 +52,10 @@ class ModelConfig(TypedFields):
     """sinusoidal: interleaved, the paper. t2t: sines then cosines, divisor d/2 - 1. marian: sines then cosines."""
     max_positions: int = 1024
     """Rows of the table of learned positions; the others have no limit."""
+    position_offset: int = 0
+    """Position of the first token; M2M-100 counts from 2. Learned positions count from 0."""
+    embedding_norm: bool = False
+    """Normalise the sums of embedding and position, as mBART does."""
     decoder_autoregression: Literal["attention", "ssru"] = "attention"
     """Autoregression of the decoder. attention: the paper. ssru: a recurrent unit of constant cost, as in Marian."""
     attention_bias: bool = True
@@ -82,7 +88,10 @@ class ModelConfig(TypedFields):
         self.require("norm_epsilon", self.norm_epsilon > 0, "above 0")
         table = max(self.vocab_size, self.decoder_vocab_size) * self.model_dim
         self.require("model_dim", table <= 2**34, f"at most {2**34:,} / vocab_size (an embedding of 64 GiB)")
-        self.require("model_dim", self.model_dim % 2 == 0 or self.positions == "learned", "even (sines and cosines)")
+        learned = self.positions == "learned"
+        self.require("position_offset", self.position_offset >= 0, "at least 0")
+        self.require("position_offset", not (learned and self.position_offset), "0 where positions are learned")
+        self.require("model_dim", self.model_dim % 2 == 0 or learned, "even (sines and cosines)")
         smaller = min(self.vocab_size, self.decoder_vocab_size)
         for field in ("pad_id", "bos_id", "eos_id"):
             self.require(field, 0 <= getattr(self, field) < smaller, f"an id of the vocabulary, 0 to {smaller - 1}")
@@ -218,6 +227,10 @@ class DecodingConfig(TypedFields):
     """Split texts of several sentences or lines, and translate them sentence by sentence."""
     alignment_heads: str = ""
     """Heads whose cross-attention aligns words: layers and heads from 1, such as "3,4.2"; "": the upper layers' all."""
+    failure_detection: bool = True
+    """Check translations for repetition, length and coverage, and search again with constraints if a check fails."""
+    unknown: Literal["copy", "never", "keep"] = "copy"
+    """UNK. copy: becomes the aligned source text; none with byte fallback. never: none. keep: produced, as "⁇"."""
     nbest: int | None = None
     """Translations that the signature `nbest` of an export returns; None: all beams."""
     no_repeat_ngram: int = 0

@@ -58,6 +58,8 @@ class Transformer(keras.Model):
             self.output_embedding = self._new_embedding("output_embedding", config.decoder_vocab_size)
         self.source_positions = self._new_positions("source_positions")
         self.target_positions = self._new_positions("target_positions")
+        self.source_norm = self._new_norm("source_norm")
+        self.target_norm = self._new_norm("target_norm")
         self.source_dropout = keras.layers.Dropout(config.dropout, dtype=self.dtype_policy, name="source_dropout")
         self.target_dropout = keras.layers.Dropout(config.dropout, dtype=self.dtype_policy, name="target_dropout")
         block_arguments = {name: getattr(config, name) for name in BLOCK_ARGUMENTS} | {"dtype": self.dtype_policy}
@@ -80,7 +82,8 @@ class Transformer(keras.Model):
         for embedding in (self.source_embedding, self.target_embedding, self.output_embedding):
             if not embedding.built:
                 embedding.build((None, None))
-        for layer in (self.source_positions, self.target_positions, self.encoder):
+        norms = (self.source_norm, self.target_norm) if self.config.embedding_norm else ()
+        for layer in (self.source_positions, self.target_positions, *norms, self.encoder):
             layer.build(hidden)
         self.decoder.build(hidden, hidden)
         if self.config.output_bias:
@@ -124,6 +127,7 @@ class Transformer(keras.Model):
     ) -> Any:
         """Encode ids (B, S) to (B, S, D); with `return_attention_scores` also return the layers' weights."""
         x = self.source_positions(self.source_embedding(source), positions=positions)
+        x = x if self.source_norm is None else self.source_norm(x)
         x = self.source_dropout(x, training=training)
         return self.encoder(
             x,
@@ -192,6 +196,7 @@ class Transformer(keras.Model):
     def embed_target(self, target: Any, positions: Any = None, training: bool | None = None) -> Any:
         """The decoder's input: embeddings (B, T, D) of the ids `target` (B, T) with their positions."""
         x = self.target_positions(self.target_embedding(target), positions=positions)
+        x = x if self.target_norm is None else self.target_norm(x)
         return self.target_dropout(x, training=training)
 
     def logits(self, hidden: Any) -> Any:
@@ -226,7 +231,16 @@ class Transformer(keras.Model):
         )
 
     def _new_positions(self, name: str) -> PositionalEncoding:
-        return PositionalEncoding(self.config.positions, self.config.max_positions, dtype=self.dtype_policy, name=name)
+        config = self.config
+        return PositionalEncoding(
+            config.positions, config.max_positions, config.position_offset, dtype=self.dtype_policy, name=name
+        )
+
+    def _new_norm(self, name: str) -> keras.layers.Layer | None:
+        """The normalisation of the sums of embedding and position, if the model has one."""
+        if not self.config.embedding_norm:
+            return None
+        return keras.layers.LayerNormalization(epsilon=self.config.norm_epsilon, dtype=self.dtype_policy, name=name)
 
     def _checked(self, inputs: Any) -> tuple[Any, Any]:
         if not isinstance(inputs, dict) or "source" not in inputs or "target" not in inputs:

@@ -46,6 +46,16 @@ def read_graph(directory: pathlib.Path) -> saved_model_pb2.SavedModel | Problem:
     return message
 
 
+def read_languages(directory: pathlib.Path) -> dict:
+    """The languages in the model card of an export of ours; none for other SavedModels."""
+    try:
+        card = json.loads((directory / CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    found = card.get("languages") if isinstance(card, dict) else None
+    return found if isinstance(found, dict) and any(found.values()) else {}
+
+
 def checksum_problems(directory: pathlib.Path) -> list[Problem] | None:
     """Problems of the files against the list in `model.json`; None when there is no such list."""
     try:

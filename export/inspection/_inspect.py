@@ -22,6 +22,7 @@ from tf_transformer.export.inspection._files import (
     bytes_under,
     damage_problems,
     read_graph,
+    read_languages,
     read_variables,
 )
 from tf_transformer.export.inspection._graph import (
@@ -89,6 +90,7 @@ def _report(directory: pathlib.Path, meta_graph: meta_graph_pb2.MetaGraphDef) ->
         ops=ops,
         servers=tuple(servers),
         newest_ops=needs,
+        languages=read_languages(directory),
         problems=(
             *damage_problems(directory),
             *asset_problems(directory, meta_graph),

@@ -70,6 +70,7 @@ class Report:
     ops: dict[str, int] = dataclasses.field(default_factory=dict)
     servers: tuple[str, ...] = ()
     newest_ops: dict[str, str] = dataclasses.field(default_factory=dict)
+    languages: dict = dataclasses.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -99,6 +100,11 @@ class Report:
         yield f"  in all        {_bytes(sizes.total_bytes)}"
 
     def _lines_of_signatures(self) -> Iterator[str]:
+        if self.languages:
+            pair = " to ".join(str(self.languages.get(side) or "?") for side in ("source", "target"))
+            targets = self.languages.get("targets")
+            others = f"; translate_to: {', '.join(map(str, targets))}" if isinstance(targets, list) else ""
+            yield f"Languages: {pair}{others}"
         yield "Signatures"
         for signature in self.signatures:
             inputs = ", ".join(map(str, signature.inputs))

@@ -97,8 +97,13 @@ async def translate(models: dict[str, ModelVersions], batcher: "Batcher", wanted
     answer: dict = {}
     texts = np.array([text.encode("utf-8", "surrogateescape") for text in wanted.texts], dtype=object)
     name = "document" if "document" in model.signatures else "serving_default"
-    calls = [batcher.run(model.signature(name), {"text": texts})]
-    if wanted.alternatives and "nbest" in model.signatures:
+    inputs = {"text": texts}
+    other = "translate_to" in model.signatures and wanted.target != _card_languages(model).get("target")
+    if other:
+        name = "translate_to"
+        inputs["target_language"] = np.array([wanted.target.encode()] * len(texts), dtype=object)
+    calls = [batcher.run(model.signature(name), inputs)]
+    if wanted.alternatives and "nbest" in model.signatures and not other:
         calls.append(batcher.run(model.signature("nbest"), {"text": texts}))
     outputs = await asyncio.gather(*calls)
     answer["translatedText"] = _shape([_text(each) for each in outputs[0]["translation"]], wanted)
@@ -126,13 +131,20 @@ def _pairs(models: dict[str, ModelVersions]) -> dict[tuple[str, str], ModelVersi
     for name, versions in models.items():
         if not versions.available:
             continue
-        known = versions.get().card.get("languages")
-        source, target = (known.get(side) for side in ("source", "target")) if isinstance(known, dict) else (None, None)
+        known = _card_languages(versions.get())
+        source, target = (known.get(side) for side in ("source", "target"))
         if not (source and target) and (match := _PAIR.fullmatch(name)):
             source, target = match.groups()
         if source and target:
             found.setdefault((source, target), versions)
+            for code in known.get("targets") or ():
+                found.setdefault((source, code), versions)
     return found
+
+
+def _card_languages(model: "ServedModel") -> dict:
+    known = model.card.get("languages")
+    return known if isinstance(known, dict) else {}
 
 
 def _shape(values: list, wanted: Wanted) -> Any:

@@ -70,9 +70,19 @@ class Client:
         self.batch_size = batch_size
         self.backoff = backoff
 
-    def translate(self, texts: Sequence[str | bytes]) -> list[str]:
-        """The translation of each text, in their order."""
-        return self.predict([_value(text) for text in texts])
+    def translate(self, texts: Sequence[str | bytes], target_language: str | Sequence[str] | None = None) -> list[str]:
+        """The translation of each text, in their order.
+
+        Args:
+            target_language: of a multilingual model, one for all texts or one per text; None: the fixed one.
+        """
+        if target_language is None:
+            return self.predict([_value(text) for text in texts])
+        codes = [target_language] * len(texts) if isinstance(target_language, str) else list(target_language)
+        if len(codes) != len(texts):
+            raise ValueError(f"expected a target language per text. Received: {len(codes)} for {len(texts)} texts")
+        rows = [{"text": _value(text), "target_language": code} for text, code in zip(texts, codes, strict=True)]
+        return self.predict(rows, "translate_to")
 
     def translate_document(self, texts: Sequence[str | bytes]) -> list[dict]:
         """For each text, of any length, its `translation`, the number of its `sentences`, and `warnings`."""
@@ -190,6 +200,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("text", nargs="*", help="what to translate (default: the lines of stdin)")
     parser.add_argument("--url", required=True, help="the server or the model: http://host:8501[/v1/models/NAME]")
     parser.add_argument("--name", help="the model's name, if it is not in the address")
+    parser.add_argument("--target-language", metavar="CODE", help="of a multilingual model (default: the fixed one)")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds per attempt (default: %(default)s)")
     parser.add_argument(
         "--retries", type=int, default=3, help="further attempts after a failed one (default: %(default)s)"
@@ -199,7 +210,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         client = Client(args.url, args.name, args.timeout, args.retries, args.batch_size)
         texts = args.text or [line.rstrip("\n") for line in sys.stdin]
-        for line in client.translate(texts):
+        for line in client.translate(texts, args.target_language):
             print(line)
     except (ValueError, OSError) as error:
         print(f"client: {error}", file=sys.stderr)

@@ -15,8 +15,10 @@ from tf_transformer._startup_messages import suppress_startup_messages
 CONNECT_SECONDS = 10.0
 
 
-def translate(channel: grpc.Channel, name: str, texts: list[str], timeout: float = 60.0) -> list[str]:
-    """Translate each text, all in one request over an open channel."""
+def translate(
+    channel: grpc.Channel, name: str, texts: list[str], timeout: float = 60.0, target_language: str | None = None
+) -> list[str]:
+    """Translate each text, all in one request over an open channel; `target_language` is of a multilingual model."""
     import tensorflow as tf
     from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
@@ -24,6 +26,10 @@ def translate(channel: grpc.Channel, name: str, texts: list[str], timeout: float
     request.model_spec.name = name
     request.model_spec.signature_name = "serving_default"
     request.inputs["text"].CopyFrom(tf.make_tensor_proto(texts, tf.string, [len(texts)]))
+    if target_language is not None:
+        request.model_spec.signature_name = "translate_to"
+        codes = [target_language] * len(texts)
+        request.inputs["target_language"].CopyFrom(tf.make_tensor_proto(codes, tf.string, [len(texts)]))
     service = prediction_service_pb2_grpc.PredictionServiceStub(channel)
     response = service.Predict(request, timeout=timeout)
     return [each.decode("utf-8", "replace") for each in response.outputs["translation"].string_val]
@@ -36,6 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("text", nargs="+", help="what to translate")
     parser.add_argument("--server", default="127.0.0.1:8500", help="host and gRPC port (default: %(default)s)")
     parser.add_argument("--name", required=True, help="the model's name")
+    parser.add_argument("--target-language", metavar="CODE", help="of a multilingual model (default: the fixed one)")
     parser.add_argument(
         "--connect-timeout", type=float, default=CONNECT_SECONDS, metavar="S",
         help="seconds to wait for the connection (default: %(default)g)",
@@ -44,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with grpc.insecure_channel(args.server) as channel:
             grpc.channel_ready_future(channel).result(timeout=args.connect_timeout)
-            print("\n".join(translate(channel, args.name, args.text)))
+            print("\n".join(translate(channel, args.name, args.text, target_language=args.target_language)))
     except grpc.FutureTimeoutError:
         print(
             f"grpc_client: Expected a gRPC server at {args.server}. Received: no connection within "

@@ -20,6 +20,7 @@ from ctranslate2_files import model, variable
 from external_toys import huggingface_toy, marian_toy
 from fuzz.mutation import mutate, mutate_json, mutate_safetensors, mutate_zip, zipped
 from marian_files import INTGEMM8, binary_model, shortlist
+from multilingual_toys import multilingual_toy
 from torch_files import torch_file
 from toy_workdir import toy_workdir
 
@@ -35,6 +36,7 @@ from tf_transformer.importing._weight_files import read_weights
 from tf_transformer.importing.ctranslate2._binary_model import read_binary_model
 from tf_transformer.importing.marian._binary import read_marian_binary, read_shortlist
 from tf_transformer.importing.marian._vocabulary import read_marian_vocabulary
+from tf_transformer.text import Languages, TokenizerError
 from tf_transformer.text._subwords import Subwords
 from tf_transformer.text._vocabulary import train_model
 
@@ -85,7 +87,17 @@ NAMES += ("json", "safetensors", "h5", "torch", "torch-before-1.6", "sentencepie
 OWN_NAMES = ("config", "dataset-info", "checkpoint-info", "checkpoint-weights", "tfrecord")
 OWN_NAMES += ("rest", "rest-gzip", "libretranslate")
 NAMES += OWN_NAMES
+NAMES += ("safetensors-index", "languages")
 FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "marian-pre-norm-folder", "huggingface-folder")
+# The family of the toy and the file that is changed.
+MULTILINGUAL = {
+    "nllb-folder": ("NLLB-200", "config.json"),
+    "nllb-languages": ("NLLB-200", "tokenizer_config.json"),
+    "m2m100-vocabulary": ("M2M-100", "vocab.json"),
+    "mbart50-folder": ("mBART-50", "config.json"),
+    "mbart50-pieces": ("mBART-50", "sentencepiece.bpe.model"),
+}
+FOLDER_NAMES += tuple(MULTILINGUAL)
 
 
 @functools.cache
@@ -106,6 +118,10 @@ def _folder_reader(name: str) -> Reader:
         toy, file, change = huggingface_toy(folder / "toy").folder, "config.json", mutate_json
     elif name == "marian-pre-norm-folder":
         toy, file, change = MARIAN_MODELS / "pre-norm-ssru", "model.npz", mutate_zip
+    elif name in MULTILINGUAL:
+        family, file = MULTILINGUAL[name]
+        change = mutate if file.endswith(".model") else mutate_json
+        toy = multilingual_toy(folder / "toy", family).folder
     elif name == "marian-folder":
         toy, file, change = marian_toy(folder / "toy").folder, "model.npz", mutate_zip
     else:
@@ -115,7 +131,10 @@ def _folder_reader(name: str) -> Reader:
         for other in toy.iterdir():
             if other.name != file and not (path.parent / other.name).exists():
                 shutil.copy(other, path.parent)
-        assemble(read_model(path.parent))
+        try:
+            assemble(read_model(path.parent))
+        except TokenizerError as error:  # `import_model` does the same
+            raise ImportedModelError(str(error)) from None
 
     # `assemble` leaves it to `import_model` to name the folder.
     return Reader(file, ((toy / file).read_bytes(),), read, change, named=False)
@@ -143,6 +162,8 @@ def _readers() -> dict[str, Reader]:
             lambda path: read_weights(path.parent),
             mutate_safetensors,
         ),
+        "safetensors-index": Reader("model.safetensors.index.json", (_INDEX,), _read_sharded, mutate_json),
+        "languages": Reader("languages.json", (_LANGUAGES,), _read_languages, mutate_json),
         "h5": Reader("tf_model.h5", (_h5(),), lambda path: read_weights(path.parent)),
         "sentencepiece": Reader("source.spm", _sentencepiece(), _read_sentencepiece),
         "zip": Reader("model.zip", (zipped({"a/b": b"text", "a/c.npz": bytes(99)}),), _unpack, mutate_zip),
@@ -159,6 +180,25 @@ relative-paths: true
 nested: {a: [1, 2], b: ''}
 """
 _VOCABULARY = '"</s>": 0\n<unk>: 1\n"\\"": 2\n\'it\'\'s\': 3\n"\\u2028x": 4\n? long\n: 5\n▁the: 6\n'.encode()
+
+
+_INDEX = b'{"metadata": {"total_size": 28}, "weight_map": {"a": "model-1.safetensors", "b": "model-1.safetensors"}}'
+_LANGUAGES = Languages({"de": 4, "fr": 5}, "target", "end", False, (("en", "de"), ("en", "fr"))).to_json().encode()
+
+
+def _read_sharded(path: pathlib.Path) -> None:
+    tensors = {"a": np.ones(3, np.float32), "b": np.ones((2, 2), np.float32)}
+    safetensors.numpy.save_file(tensors, path.parent / "model-1.safetensors")
+    weights = read_weights(path.parent)
+    assert sorted(weights) == ["a", "b"] and weights["a"].shape == (3,)
+
+
+def _read_languages(path: pathlib.Path) -> None:
+    try:
+        languages = Languages.from_file(path, 10)
+    except TokenizerError as error:
+        raise ImportedModelError(str(error)) from None
+    assert languages.sources and languages.targets
 
 
 def _ctranslate2(version: int = 6) -> bytes:

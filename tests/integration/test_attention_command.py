@@ -94,7 +94,7 @@ def test_summary_over_files(workdir, corpus, tmp_path, capsys):
 
 def test_what_is_missing_is_said(workdir, capsys):
     assert main(["attention", "--workdir", str(workdir)]) == 1
-    assert "--summary or --positions" in capsys.readouterr().err
+    assert "--summary, --positions or --choose-alignment" in capsys.readouterr().err
     assert main(["attention", "--workdir", str(workdir), "--summary"]) == 1
     assert "Give --data DIR, a prepared directory, or --source and --reference" in capsys.readouterr().err
     assert main(["attention", "--workdir", str(workdir), "a dog", "--target", "a cat", "--heads", "4"]) == 1

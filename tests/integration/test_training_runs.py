@@ -141,7 +141,7 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(data, undisturb
     with open(newest / checkpoints.TRAINING, "r+b") as stream:
         stream.truncate(100)
     assert train(data, tmp_path / "run", toy_config()).step == 24
-    assert "training.safetensors: expected the SHA-256" in caplog.text and "Resuming from" in caplog.text
+    assert "training.safetensors: expected " in caplog.text and "Resuming from" in caplog.text
     check_same_end(tmp_path / "run", undisturbed)
 
 

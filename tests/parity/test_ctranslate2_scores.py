@@ -12,7 +12,8 @@ from tf_transformer.export._ctranslate2 import export_ctranslate2
 
 OPTIONS = {
     "paper": {},
-    "t2t": {"norm": "pre", "positions": "t2t", "attention_bias": False},
+    "t2t": {"norm": "pre", "positions": "t2t", "position_offset": 2, "attention_bias": False},
+    "mBART": {"norm": "pre", "positions": "learned", "activation": "gelu", "embedding_norm": True},
     "marian": {
         "positions": "marian",
         "activation": "swish",

@@ -95,6 +95,8 @@ VARIANTS = {
     "pre-norm": {"norm": "pre"},
     "learned positions": {"positions": "learned", "max_positions": 29},
     "t2t": {"norm": "pre", "positions": "t2t", "attention_bias": False},
+    "M2M-100": {"norm": "pre", "positions": "t2t", "position_offset": 2},
+    "mBART": {"norm": "pre", "positions": "learned", "max_positions": 29, "activation": "gelu", "embedding_norm": True},
     "marian": {"positions": "marian", "activation": "swish", "output_bias": True, "num_decoder_layers": 1},
     "separate": {"tied_embeddings": "none", "target_vocab_size": 31, "activation": "gelu", "scale_embeddings": False},
     "target tied": {"tied_embeddings": "target", "target_vocab_size": 31, "num_decoder_layers": 3},

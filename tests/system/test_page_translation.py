@@ -7,7 +7,7 @@ import threading
 import urllib.request
 
 import pytest
-from chromium import MARKS, PATIENCE, all_of, chromium, one, press, wait_for
+from chromium import MARKS, PATIENCE, all_of, chromium, one, point_at, press, wait_for
 from exported_toy import exported_toy
 from gated_proxy import gated_proxy
 from toy_page_model import write_page_model
@@ -142,6 +142,28 @@ def test_what_an_exported_model_offers(browser, exported):
     facts = page.wait_for_text("#card-facts", "Transformer, preset toy")
     assert "segments" in facts and "none were measured" in facts
     one(browser, "#card button").click()
+
+
+def test_the_words_of_an_exported_model(browser, exported):
+    page = TranslationPage(browser, exported.port, title="toy")
+    for text in toy_sentences(50):
+        aligned = predict(exported.port, "alignment", text)
+        if aligned["links"] and aligned["translation"] == predict(exported.port, "document", text)["translation"]:
+            break
+    else:
+        pytest.skip("every translation of the toy was searched again, and the alignment is of the first search")
+    page.translate(text, aligned["translation"])
+    words = page.words(0)
+    found = zip(aligned["target_starts"], aligned["target_ends"], strict=True)
+    assert [word.text for word in words] == [aligned["translation"][start:end] for start, end in found]
+    sources, number = [], aligned["links"][0][1]
+    for source, target in sorted(aligned["links"]):
+        if target == number:
+            sources.append(text[aligned["source_starts"][source] : aligned["source_ends"][source]])
+    point_at(browser, words[number])
+    assert page.marked("in-word") == sources
+    uncertain = [number for number, word in enumerate(words) if "uncertain" in word.get_attribute("class")]
+    assert uncertain == [number for number, value in enumerate(aligned["confidences"]) if value < 0.5]
 
 
 def test_several_models(browser, server):

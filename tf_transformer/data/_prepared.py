@@ -50,12 +50,27 @@ class PreparedDataset:
         self.info = read_info(self.path)
 
     @property
-    def source_language(self) -> str:
+    def source_language(self) -> str | None:
+        """Its code; None: there are several."""
         return self.info["source_language"]
 
     @property
-    def target_language(self) -> str:
+    def target_language(self) -> str | None:
+        """Its code; None: there are several."""
         return self.info["target_language"]
+
+    @property
+    def languages(self) -> str:
+        """The languages as text."""
+        pairs = self.info.get("language_pairs") or [(self.source_language, self.target_language)]
+        return ", ".join(f"{source} to {target}" for source, target in pairs)
+
+    def language_pairs(self, split: str) -> list[tuple[str | None, str | None]]:
+        """The source and the target language of each line of `validation` or `test`."""
+        facts = self.info["splits"][split]
+        whole = {"source": self.source_language, "target": self.target_language, "pairs": facts["pairs"]}
+        runs = facts.get("language_pairs") or [whole]
+        return [(run["source"], run["target"]) for run in runs for _ in range(run["pairs"])]
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -142,8 +157,7 @@ class PreparedDataset:
         dropped = ", ".join(f"{count:,} {why}" for why, count in train["cleaning"]["dropped"].items() if count)
         sizes = sorted({tokenizer["source_vocab_size"], tokenizer["target_vocab_size"]})
         lines = [
-            f"{name or self.path}: {self.source_language} to {self.target_language}, vocabulary "
-            + " and ".join(f"{size:,}" for size in sizes),
+            f"{name or self.path}: {self.languages}, vocabulary " + " and ".join(f"{size:,}" for size in sizes),
             f"train: {train['pairs']:,} of {train['cleaning']['read']:,} pairs (dropped: {dropped or 'none'}), "
             f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens",
         ]
@@ -239,8 +253,10 @@ def read_info(directory: pathlib.Path) -> dict:
 
 def _damaged_field(info: dict) -> str | None:
     """The first field of `dataset.json` that has not the type it is written with; None if there is none."""
-    types = {"source_language": str, "target_language": str, "fingerprint": str, "inputs": dict, "tokenizer": dict}
-    types["splits"] = dict
+    types: dict[str, Any] = {"fingerprint": str, "inputs": dict, "tokenizer": dict, "splits": dict}
+    # Data of several language pairs has no single language.
+    language = str | None if "language_pairs" in info else str
+    types |= {"source_language": language, "target_language": language}
     for name, kind in types.items():
         if not isinstance(info.get(name), kind):
             return name

@@ -6,8 +6,9 @@ from ._batching import length_batches as length_batches
 from ._batching import parallel_batches as parallel_batches
 from ._batching import use_one_thread_per_op as use_one_thread_per_op
 from ._beam_search import beam_search as beam_search
+from ._checks import WARNINGS as WARNINGS
+from ._checks import LengthRange as LengthRange
 from ._decoder_step import DecoderStep as DecoderStep
-from ._greedy import greedy_search as greedy_search
 from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
 from ._options import Step as Step
@@ -19,6 +20,7 @@ from ._results import PairScore as PairScore
 from ._results import Translation as Translation
 from ._results import count_truncated as count_truncated
 from ._sampling import SamplingOptions as SamplingOptions
+from ._sampling import greedy_search as greedy_search
 from ._sampling import sample as sample
 from ._search import search_ids as search_ids
 from ._shortlist import CandidateTable as CandidateTable
@@ -33,12 +35,14 @@ from ._translator import Translator as Translator
 __all__ = [
     "CHUNK_BYTES",
     "CHUNK_LINES",
+    "WARNINGS",
     "Alignment",
     "CandidateTable",
     "DecoderStep",
     "DocumentTranslation",
     "ExportedModel",
     "Hypotheses",
+    "LengthRange",
     "LineTranslation",
     "LoadedModel",
     "PairScore",

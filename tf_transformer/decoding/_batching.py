@@ -22,26 +22,32 @@ Batch = dict[str, tf.Tensor]
 """Tensors by name, whose first axis is the batch."""
 
 
-def search_in_batches(search: Callable[[Batch], Hypotheses], rows: Batch, beams: int) -> Hypotheses:
-    """Call `search` on batches of similar length, in the graph; return all hypotheses in the order of the rows.
+def search_in_batches(
+    search: Callable[[Batch], tuple[Hypotheses, tf.Tensor]], rows: Batch, beams: int
+) -> tuple[Hypotheses, tf.Tensor]:
+    """Call `search` on batches of similar length, in the graph; return all its results in the order of the rows.
 
     Args:
-        search: from some of the rows to their hypotheses.
+        search: from some of the rows to their hypotheses, whose coverage is left out here, and a number for each row,
+            (N,) int32.
         rows: tensors whose first axis is the batch. "lengths" (N,) are those of "source" (N, S), which is truncated to
             the longest of a batch; "max_lengths" (N,) are the outputs'.
         beams: K of the hypotheses.
     """
     widest = tf.reduce_max(tf.pad(rows["max_lengths"], [[0, 1]]))
 
-    def found_in(some: Batch, longest: tf.Tensor) -> Hypotheses:
-        found = search(some | {"source": some["source"][:, :longest]})
-        return found._replace(ids=tf.pad(found.ids, [[0, 0], [0, 0], [0, widest - tf.shape(found.ids)[2]]]))
+    def found_in(some: Batch, longest: tf.Tensor) -> list[tf.Tensor]:
+        found, numbers = search(some | {"source": some["source"][:, :longest]})
+        ids = tf.pad(found.ids, [[0, 0], [0, 0], [0, widest - tf.shape(found.ids)[2]]])
+        return [ids, found.lengths, found.scores, found.log_probs, found.finished, numbers]
 
     kinds = tf.int32, tf.int32, tf.float32, tf.float32, tf.bool
-    specs = Hypotheses(*(tf.TensorSpec([None, beams], kind) for kind in kinds))
-    columns = map_batches(found_in, rows, specs._replace(ids=tf.TensorSpec([None, beams, None], tf.int32)))
+    specs = [tf.TensorSpec([None, beams], kind) for kind in kinds] + [tf.TensorSpec([None], tf.int32)]
+    specs[0] = tf.TensorSpec([None, beams, None], tf.int32)
+    *columns, numbers = map_batches(found_in, rows, specs)
     found = Hypotheses(*columns)
-    return found._replace(ids=found.ids[:, :, : tf.reduce_max(tf.pad(tf.reshape(found.lengths, [-1]), [[0, 1]]))])
+    longest = tf.reduce_max(tf.pad(tf.reshape(found.lengths, [-1]), [[0, 1]]))
+    return found._replace(ids=found.ids[:, :, :longest]), numbers
 
 
 def map_batches(

@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.decoding._candidates import best_continuations
-from tf_transformer.decoding._greedy import greedy_search
 from tf_transformer.decoding._loop import SearchState, best_hypotheses, keep_done, run_search
 from tf_transformer.decoding._options import (
     NEG_INF,
@@ -21,6 +20,7 @@ from tf_transformer.decoding._options import (
     coverage_penalty,
     length_penalty,
 )
+from tf_transformer.decoding._sampling import greedy_search
 
 
 def beam_search(
@@ -33,6 +33,7 @@ def beam_search(
     prefix: tf.Tensor | None = None,
     prefix_lengths: tf.Tensor | None = None,
     source_length: tf.Tensor | None = None,
+    min_lengths: tf.Tensor | None = None,
 ) -> Hypotheses:
     """Find the K best outputs of each row with a beam of K.
 
@@ -48,15 +49,18 @@ def beam_search(
         max_lengths: (B,) int32, EOS counted. A row with 0 is not searched at all.
         grow: (state, capacity) -> state with room for so many steps; called before each block of steps.
         prefix, prefix_lengths: (B, P) and (B,) int32, ids that the output must begin with.
-        source_length: scalar int32, S of `StepResult.attention`; needed with a coverage penalty.
+        source_length: scalar int32, S of `StepResult.attention`; needed if the options need attention.
+        min_lengths: (B,) int32, ids before EOS, at the least, of each row; besides `options.min_length`.
     """
-    if options.coverage_penalty and source_length is None:
-        raise ValueError("A coverage_penalty needs source_length, the size of StepResult.attention; pass it.")
+    if options.needs_attention and source_length is None:
+        raise ValueError(
+            "A coverage_penalty, or track_coverage, needs source_length, the size of StepResult.attention; pass it."
+        )
     if options.beam_size == 1:
         return greedy_search(
-            step_fn, state, start_ids, max_lengths, options, grow, prefix, prefix_lengths, source_length
+            step_fn, state, start_ids, max_lengths, options, grow, prefix, prefix_lengths, source_length, min_lengths
         )
-    rows = _first_state(start_ids, max_lengths, options, prefix, prefix_lengths, source_length)
+    rows = _first_state(start_ids, max_lengths, options, prefix, prefix_lengths, source_length, min_lengths)
 
     def advance(index: tf.Tensor, rows: SearchState, state: Any) -> tuple[SearchState, Any]:
         return _advance(step_fn, index, rows, state, options)
@@ -72,6 +76,7 @@ def _first_state(
     prefix: Any,
     prefix_lengths: Any,
     source_length: Any,
+    min_lengths: Any,
 ) -> SearchState:
     """One hypothesis alive per row, BOS; the other beams are inactive in the first step."""
     batch, beams = tf.shape(start_ids)[0], options.beam_size
@@ -88,8 +93,12 @@ def _first_state(
     }
     if prefix is not None:
         values |= {"prefix": prefix, "prefix_lengths": prefix_lengths}
-    if options.coverage_penalty:
+    if min_lengths is not None:
+        values["min_lengths"] = min_lengths
+    if options.needs_attention:
         values["coverage"] = tf.zeros([batch, beams, source_length])
+    if options.track_coverage:
+        values["finished_coverage"] = values["coverage"]
     empty = tf.zeros([batch, beams, 0], tf.int32)
     return SearchState(max_lengths <= 0, values, {"ids": empty, "ancestors": empty, "finished_ids": empty})
 
@@ -104,7 +113,7 @@ def _advance(
     histories["ancestors"] = tf.where(here, tf.range(beams)[None, :, None], histories["ancestors"])
     active = tf.where(index == 0, 1, beams)  # before the first step one beam is active
     result = step_fn(Step(values["tokens"][:, :active], index, histories["ancestors"][:, :active]), state)
-    if options.coverage_penalty:
+    if options.needs_attention:
         values["coverage"] += tf.pad(result.attention, [[0, 0], [0, beams - active], [0, 0]])
     log_probs, ids = best_continuations(result, 2 * beams, index, values, histories["ids"][:, :active], options)
     log_probs = tf.maximum(values["log_probs"][:, :active, None] + log_probs, NEG_INF)
@@ -160,6 +169,9 @@ def _finish(
     values["finished_log_probs"] = keep(values["finished_log_probs"], log_probs)
     lengths = tf.fill(tf.shape(tokens), index + 1)
     values["finished_lengths"] = keep(values["finished_lengths"], lengths)
+    if options.track_coverage:
+        coverage = tf.gather(values["coverage"], parents, batch_dims=1)
+        values["finished_coverage"] = keep(values["finished_coverage"], coverage)
     ids = tf.where(here, options.eos_id, tf.gather(histories["ids"], parents, batch_dims=1))
     histories["finished_ids"] = keep(histories["finished_ids"], ids)
 
@@ -181,7 +193,7 @@ def _continue(
     values["log_probs"] = tf.maximum(tf.gather(open_log_probs, order, batch_dims=1), NEG_INF)
     values["tokens"] = tf.gather(tokens, order, batch_dims=1)
     values["lengths"] = tf.fill(tf.shape(values["lengths"]), index + 1)
-    if options.coverage_penalty:
+    if options.needs_attention:
         values["coverage"] = tf.gather(values["coverage"], parents, batch_dims=1)
     ids = tf.gather(histories["ids"], parents, batch_dims=1)
     histories["ids"] = tf.where(here, values["tokens"][..., None], ids)

@@ -80,17 +80,27 @@ def log_normalizer(logits: tf.Tensor, likely: tf.Tensor) -> tf.Tensor:
     return tf.squeeze(logit - tf.math.log(prob), axis=-1)
 
 
-def spare_candidates(options: SearchOptions) -> int:
+def spare_candidates(options: SearchOptions, min_lengths: tf.Tensor | None = None) -> int:
     """Number of the best ids that `forbid` may have to reject."""
-    return len(options.forbidden_ids) + (options.min_length > 0)
+    return len(options.forbidden_ids) + (options.min_length > 0 or min_lengths is not None)
 
 
-def forbid(values: tf.Tensor, ids: tf.Tensor, index: tf.Tensor, options: SearchOptions) -> tf.Tensor:
-    """Candidates without forbidden ids, and without EOS before the minimum length: (B, K, M) twice -> (B, K, M)."""
-    for forbidden in options.forbidden_ids:
-        values = tf.where(ids == forbidden, NEG_INF, values)
+def forbid(
+    values: tf.Tensor, ids: tf.Tensor, index: tf.Tensor, options: SearchOptions, min_lengths: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Candidates without forbidden ids, and without EOS before the minimum length: (B, K, M) twice -> (B, K, M).
+
+    min_lengths: (B,) int32, those of the rows, besides the one of the options.
+    """
+    if sorted(options.forbidden_ids) == list(range(len(options.forbidden_ids))):  # PAD, UNK and BOS, as a rule
+        values = tf.where(ids < len(options.forbidden_ids), NEG_INF, values)
+    else:
+        for forbidden in options.forbidden_ids:
+            values = tf.where(ids == forbidden, NEG_INF, values)
     if options.min_length:
         values = tf.where((ids == options.eos_id) & (index < options.min_length), NEG_INF, values)
+    if min_lengths is not None:
+        values = tf.where((ids == options.eos_id) & (index < min_lengths)[:, None, None], NEG_INF, values)
     return values
 
 
@@ -101,6 +111,7 @@ def force_prefix(
     index: tf.Tensor,
     prefix: tf.Tensor,
     prefix_lengths: tf.Tensor,
+    free: int = 0,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Candidates restricted to the id of the prefix, in rows whose prefix is not yet complete.
 
@@ -108,12 +119,14 @@ def force_prefix(
         values, ids: (B, K, M), the candidates' log-probabilities and ids.
         log_probs_of: (B,) ids -> (B, K), the log-probability of one id for each row.
         prefix: (B, P) int32, with `prefix_lengths` (B,) int32.
+        free: how many of its ids have a log-probability of 0.
     """
     width = tf.shape(prefix)[1]
     inside = index < prefix_lengths
     padded = tf.pad(prefix, [[0, 0], [0, 1]])
     token = tf.where(inside, padded[:, tf.minimum(index, width)], 0)
-    only = tf.where(tf.range(tf.shape(ids)[2]) == 0, log_probs_of(token)[..., None], NEG_INF)
+    costs = log_probs_of(token)[..., None]
+    only = tf.where(tf.range(tf.shape(ids)[2]) == 0, tf.where(index < free, 0.0, costs), NEG_INF)
     rows = inside[:, None, None]
     return tf.where(rows, only, values), tf.where(rows, token[:, None, None], ids)
 
@@ -158,7 +171,7 @@ def best_continuations(
     Args:
         result: of the step function.
         index: scalar int32, how many ids `history` (B, K, C) holds.
-        values: the rows' values; "prefix" (B, P) and "prefix_lengths" (B,) are looked for in it.
+        values: the rows' values; "prefix" (B, P), "prefix_lengths" (B,) and "min_lengths" (B,) are looked for in it.
 
     Returns:
         log-probabilities (B, K, M), NEG_INF where forbidden, and ids (B, K, M).
@@ -167,13 +180,14 @@ def best_continuations(
     allowed = logits
     if options.no_repeat_ngram:
         allowed = forbid_repeats(logits, history, index, options.no_repeat_ngram, vocabulary)
+    min_lengths = values.get("min_lengths")
     top = top_candidates if vocabulary is None else _top_columns
-    best, ids = top(allowed, count + spare_candidates(options))
+    best, ids = top(allowed, count + spare_candidates(options, min_lengths))
     likeliest = tf.argmax(logits, -1, tf.int32) if options.no_repeat_ngram else ids[..., 0]
     normalizer = log_normalizer(logits, likeliest)
     if vocabulary is not None:
         ids = tf.gather(vocabulary.ids, ids)
-    log_probs = forbid(best - normalizer[..., None], ids, index, options)
+    log_probs = forbid(best - normalizer[..., None], ids, index, options, min_lengths)
     if "prefix" in values:
 
         def log_probs_of(token: tf.Tensor) -> tf.Tensor:
@@ -182,5 +196,6 @@ def best_continuations(
             token = tf.broadcast_to(token[:, None], tf.shape(normalizer))
             return tf.gather(logits, token, batch_dims=2) - normalizer
 
-        log_probs, ids = force_prefix(log_probs, ids, log_probs_of, index, values["prefix"], values["prefix_lengths"])
+        prefix = values["prefix"], values["prefix_lengths"]
+        log_probs, ids = force_prefix(log_probs, ids, log_probs_of, index, *prefix, options.free_prefix)
     return log_probs, ids

@@ -43,7 +43,9 @@ class DecoderStep:
         embed: (ids (B, K), positions (1,)) -> the decoder's input (B, K, D).
         logits: the decoder's output (N, D) -> logits (N, V), V static.
         beam_size: K, that of the search.
-        with_attention: whether to return the attention to the source, for a coverage penalty.
+        with_attention: whether to return the attention to the source, for a coverage penalty: the last layer's, the
+            average of its heads.
+        all_layers: whether that is the average of all layers instead.
         candidates: of the batch; `logits` then gives those of its U ids, (N, D) -> (N, U).
 
     Example:
@@ -59,6 +61,7 @@ class DecoderStep:
         logits: Callable[[Any], Any],
         beam_size: int,
         with_attention: bool = False,
+        all_layers: bool = False,
         candidates: Candidates | None = None,
     ):
         self.decoder = decoder
@@ -66,15 +69,21 @@ class DecoderStep:
         self.logits = logits
         self.beam_size = beam_size
         self.with_attention = with_attention
+        self.all_layers = all_layers
         self.candidates = candidates
 
     @classmethod
     def from_model(
-        cls, model: Transformer, beam_size: int, with_attention: bool = False, candidates: Candidates | None = None
+        cls,
+        model: Transformer,
+        beam_size: int,
+        with_attention: bool = False,
+        all_layers: bool = False,
+        candidates: Candidates | None = None,
     ) -> "DecoderStep":
         """The step function of a `Transformer`."""
         logits = model.logits if candidates is None else _logits_of(model, candidates.vocabulary.ids)
-        return cls(model.decoder, model.embed_target, logits, beam_size, with_attention, candidates)
+        return cls(model.decoder, model.embed_target, logits, beam_size, with_attention, all_layers, candidates)
 
     def start(
         self, memory: tf.Tensor | None = None, source_mask: tf.Tensor | None = None, batch_size: Any = None
@@ -132,15 +141,16 @@ class DecoderStep:
         source = None
         if "source_mask" in state:
             source = tf.where(state["source_mask"], 0.0, MASKED)[:, None, None]  # (B, 1, 1, S)
-        layers, weights = [], None
+        layers, weights = [], []
         for layer, cache in zip(self.decoder.layers, state["layers"]):
-            x, cache, weights = self._layer(layer, x, cache, past, source)
+            x, cache, looks = self._layer(layer, x, cache, past, source)
             layers.append(cache)
+            weights.append(looks)
         if self.decoder.final_norm is not None:
             x = _normalize(self.decoder.final_norm, x)
         attention = None
         if self.with_attention:
-            attention = tf.where(state["source_mask"][:, None], tf.reduce_mean(weights, axis=1), 1.0)
+            attention = self._coverage(weights, state["source_mask"])
         logits = self.logits(x)
         state = state | {"layers": layers}
         if self.candidates is None:
@@ -149,6 +159,11 @@ class DecoderStep:
         logits = tf.reshape(logits, [-1, tf.shape(step.tokens)[1], tf.shape(logits)[-1]])
         logits = tf.where(state["allowed"][:, None], logits, NEG_INF)
         return StepResult(logits, state, attention, self.candidates.vocabulary)
+
+    def _coverage(self, weights: list[tf.Tensor], source_mask: tf.Tensor) -> tf.Tensor:
+        """`StepResult.attention` from the cross-attention of all layers, (B, H, K, S) each."""
+        average = tf.reduce_mean(tf.add_n(weights) if self.all_layers else weights[-1], axis=1)
+        return tf.where(source_mask[:, None], average / len(weights) if self.all_layers else average, 1.0)
 
     def _ancestry_bias(self, step: Step) -> tf.Tensor:
         """The bias that masks everything but a beam's own past: (B, 1, active, C * K), 0 or MASKED."""

@@ -4,13 +4,11 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tf_transformer.decoding._checks import RETRIED, SPLIT, TRUNCATED, flags_of, warning_codes
 from tf_transformer.text import Segmenter, Segments, Tokenizer, join_segments, normalize_text, split_long_sentences
 
 SENTENCES = 4096
 """Sentences whose ids and hypotheses are held at once."""
-
-SPLIT, TRUNCATED = "split", "truncated"
-"""Warnings: a sentence was longer than the model's limit and was translated in parts; something was cut off."""
 
 _EAST_ASIAN = r"[\p{Han}\p{Hiragana}\p{Katakana}\x{3000}-\x{303F}\x{FF00}-\x{FFEF}…]"
 
@@ -22,15 +20,18 @@ def translate_texts(
     limit: int,
     text: tf.Tensor,
     prefix: tf.Tensor | None = None,
+    target: tf.Tensor | None = None,
     keep_single: bool = False,
 ) -> dict[str, tf.Tensor]:
     """Translates texts sentence by sentence, all sentences of all texts together.
 
     Args:
-        translate: from sentences [M], and prefixes [M] if there are any, to "translation" [M] and "truncated" [M].
+        translate: from `text` [M], sentences, and `prefix` [M] and `target` [M] if there are any, to "translation" [M]
+            and "truncated" [M], and optionally "failed" [M] and "retried" [M]: see `Checked`.
         tokenizer, limit: of the source, and tokens that a sentence may have.
         text: [N] string.
         prefix: [N] string, what the first sentence of each translation begins with.
+        target: [N] string, the target language of each text.
         keep_single: whether a text of one sentence is translated with the space and the bullet around it.
 
     Returns:
@@ -43,17 +44,25 @@ def translate_texts(
         segments = _with_single_rows(segments, text)
     segments, split = split_long_sentences(segments, tokenizer, limit)
     sentences = segments.sentences
-    columns = [sentences.flat_values]
+    columns = {"text": sentences.flat_values}
     if prefix is not None:
         first = sentences.row_starts()[:, None]
-        columns.append(tf.scatter_nd(first, prefix, tf.shape(sentences.flat_values, tf.int64)))
-    translations, cut = in_groups(translate, *columns)
-    truncated = tf.reduce_any(sentences.with_flat_values(cut), axis=1)
+        columns["prefix"] = tf.scatter_nd(first, prefix, tf.shape(sentences.flat_values, tf.int64))
+    if target is not None:
+        columns["target"] = tf.gather(target, sentences.value_rowids())
+    found = in_groups(translate, columns)
+
+    def anywhere(flags: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_any(sentences.with_flat_values(flags), axis=1)
+
+    truncated = anywhere(found["truncated"])
+    flags = {SPLIT: split, TRUNCATED: truncated, RETRIED: anywhere(found["retried"])}
+    flags |= {code: anywhere(flag) for code, flag in flags_of(found["failed"]).items()}
     return {
-        "translation": join_translations(segments, translations),
+        "translation": join_translations(segments, found["translation"]),
         "sentences": count,
         "truncated": truncated,
-        "warnings": _codes({SPLIT: split, TRUNCATED: truncated}),
+        "warnings": warning_codes(flags),
     }
 
 
@@ -104,29 +113,27 @@ def join_translations(segments: Segments, translations: tf.Tensor) -> tf.Tensor:
     return join_segments(Segments(sentences.with_flat_values(translations), separators.with_flat_values(around)))
 
 
-def in_groups(translate: Callable[..., dict[str, tf.Tensor]], *columns: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+_KINDS = {"translation": tf.string, "truncated": tf.bool, "failed": tf.int32, "retried": tf.bool}
+
+
+def in_groups(translate: Callable[..., dict[str, tf.Tensor]], columns: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """What `translate` gives for all rows of the columns, SENTENCES at a time.
 
     Args:
-        translate: from some rows of the columns to "translation" [M] string and "truncated" [M] bool.
+        translate: from some rows of the columns to tensors [M] by the names of `_KINDS`; all but the first may be
+            missing, and are zeros in the result.
+        columns: its arguments by name; "text" is one of them.
     """
-    count = tf.size(columns[0])
+    count = tf.size(columns["text"])
     groups = tf.maximum((count + SENTENCES - 1) // SENTENCES, 1)
-    kinds = tf.string, tf.bool
-    arrays = [tf.TensorArray(kind, size=groups, infer_shape=False, element_shape=[None]) for kind in kinds]
+    arrays = [tf.TensorArray(kind, size=groups, infer_shape=False, element_shape=[None]) for kind in _KINDS.values()]
 
     def group(number: tf.Tensor, arrays: list[tf.TensorArray]) -> tuple:
         rows = slice(number * SENTENCES, (number + 1) * SENTENCES)
-        found = translate(*(column[rows] for column in columns))
-        values = found["translation"], found["truncated"]
+        found = translate(**{name: column[rows] for name, column in columns.items()})
+        size = tf.shape(found["translation"])
+        values = [found[name] if name in found else tf.zeros(size, kind) for name, kind in _KINDS.items()]
         return number + 1, [array.write(number, value) for array, value in zip(arrays, values)]
 
     _, arrays = tf.while_loop(lambda number, _: number < groups, group, [0, arrays], parallel_iterations=1)
-    texts, truncated = (array.concat() for array in arrays)
-    return texts, truncated
-
-
-def _codes(flags: dict[str, tf.Tensor]) -> tf.Tensor:
-    """The names of the flags (N,) bool that are set in each row, with commas between them: [N] string."""
-    names = [tf.where(flag, f"{name},", "") for name, flag in flags.items()]
-    return tf.strings.regex_replace(tf.strings.join(names), ",$", "")
+    return {name: array.concat() for name, array in zip(_KINDS, arrays)}

@@ -152,6 +152,7 @@ def best_hypotheses(rows: SearchState, options: SearchOptions) -> Hypotheses:
         join(values["finished_log_probs"], values["log_probs"]),
         tf.broadcast_to(rank < count, tf.shape(places)),
         options,
+        join(values["finished_coverage"], values["coverage"]) if options.track_coverage else None,
     )
 
 
@@ -162,12 +163,12 @@ def hypotheses(
     log_probs: tf.Tensor,
     finished: tf.Tensor,
     options: SearchOptions,
+    coverage: tf.Tensor | None = None,
 ) -> Hypotheses:
     """Hypotheses padded after their ends, truncated to the longest; the score of those that do not exist is -inf."""
     longest = tf.reduce_max(tf.pad(tf.reshape(lengths, [-1]), [[0, 1]]))  # 0 of an empty batch
     ids = ids[:, :, :longest]
     ids = tf.where(tf.range(longest) < lengths[..., None], ids, options.pad_id)
     exists = lengths > 0
-    return Hypotheses(
-        ids, lengths, tf.where(exists, scores, -float("inf")), tf.where(exists, log_probs, -float("inf")), finished
-    )
+    scores, log_probs = (tf.where(exists, values, -float("inf")) for values in (scores, log_probs))
+    return Hypotheses(ids, lengths, scores, log_probs, finished, coverage)

@@ -59,8 +59,8 @@ class StepResult(NamedTuple):
 
     logits: (B, K, V) float32 of the next id, with a static V; (B, K, U) with a `vocabulary`.
     state: the new state, of the structure, types and ranks of the old one.
-    attention: (B, K, S) float32, only for the coverage penalty: how much of each source position this step looked
-        at. Positions that need no covering, such as padding, hold 1.
+    attention: (B, K, S) float32, only where `SearchOptions.needs_attention`: how much of each source position this
+        step looked at. Positions that need no covering, such as padding, hold 1.
     vocabulary: the ids that have logits; None: all, from 0 to V - 1.
     """
 
@@ -87,6 +87,8 @@ class SearchOptions:
     coverage_penalty: beta of Wu et al. (2016), equation 14; 0: none.
     diversity: taken off a candidate for each better one with the same parent (Li et al. 2016); 0: none.
     forbidden_ids: ids that are never produced.
+    track_coverage: whether to return how much each hypothesis attended to each source position.
+    free_prefix: how many ids of a prefix count nothing in log-probabilities, as the token of the target language.
     """
 
     eos_id: int
@@ -100,6 +102,8 @@ class SearchOptions:
     coverage_penalty: float = 0.0
     diversity: float = 0.0
     forbidden_ids: tuple[int, ...] = ()
+    track_coverage: bool = False
+    free_prefix: int = 0
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -109,6 +113,7 @@ class SearchOptions:
             ("no_repeat_ngram", 0),
             ("coverage_penalty", 0),
             ("diversity", 0),
+            ("free_prefix", 0),
         ):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}. Received: {getattr(self, name)}.")
@@ -126,6 +131,11 @@ class SearchOptions:
     def wanted(self) -> int:
         return self.beam_size if self.nbest is None else self.nbest
 
+    @property
+    def needs_attention(self) -> bool:
+        """Whether a search adds up `StepResult.attention`."""
+        return self.track_coverage or self.coverage_penalty > 0
+
 
 class Hypotheses(NamedTuple):
     """The results of a search, the best first.
@@ -135,6 +145,7 @@ class Hypotheses(NamedTuple):
     scores: (B, K) float32, what they are ranked by: log-probability by length penalty, plus coverage penalty.
     log_probs: (B, K) float32, the sums of the ids' log-probabilities under the model.
     finished: (B, K) bool, whether EOS came within the maximum length. These rank before truncated ones.
+    coverage: (B, K, S) float32 with `track_coverage`, the attention to each source position, summed over the steps.
     """
 
     ids: tf.Tensor
@@ -142,6 +153,7 @@ class Hypotheses(NamedTuple):
     scores: tf.Tensor
     log_probs: tf.Tensor
     finished: tf.Tensor
+    coverage: tf.Tensor | None = None
 
 
 class UncachedStep:

@@ -1,10 +1,11 @@
 """Results of a translator for Python: translations, documents, alignments, and log-probabilities of pairs."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tf_transformer.decoding._checks import sentence_warnings
 from tf_transformer.text import Word
 
 
@@ -15,12 +16,14 @@ class Translation(NamedTuple):
     log_probs: their log-probabilities, sums over tokens; empty where they were not computed.
     truncated: whether the sentence was too long and was truncated.
     sentences: how many sentences it is, where it should be one; None if unknown.
+    warnings: codes, none if all went well or nothing was checked: see `WARNINGS`.
     """
 
     texts: list[str]
     log_probs: list[float]
     truncated: bool
     sentences: int | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class DocumentTranslation(NamedTuple):
@@ -28,8 +31,7 @@ class DocumentTranslation(NamedTuple):
 
     text: the translation, with the line breaks, indentation and bullets of the source.
     sentences: how many sentences the source has.
-    warnings: codes, none if all went well: "split" (a sentence was longer than the model's limit and was translated in
-        parts), "truncated" (a part could not be made short enough).
+    warnings: codes, none if all went well: see `WARNINGS`.
     """
 
     text: str
@@ -100,12 +102,22 @@ def to_pair_scores(found: dict[str, tf.Tensor]) -> list[PairScore]:
     return [PairScore(*row) for row in zip(*columns)]
 
 
+def to_best(found: dict[str, tf.Tensor]) -> list[Translation]:
+    """The outputs of `Translator._best`, one `Translation` with one text per row."""
+    codes = found["warnings"] if "warnings" in found else sentence_warnings(found)
+    columns = (found["translation"].numpy(), found["truncated"].numpy().tolist(), codes.numpy())
+    return [Translation([text.decode("utf-8")], [], cut, None, _split(code)) for text, cut, code in zip(*columns)]
+
+
+def _split(codes: bytes) -> tuple[str, ...]:
+    return tuple(codes.decode().split(",")) if codes else ()
+
+
 def to_documents(found: dict[str, tf.Tensor]) -> list[DocumentTranslation]:
     """The outputs of the signature `document`, one `DocumentTranslation` per row."""
     columns = (found[name].numpy().tolist() for name in ("translation", "sentences", "warnings"))
     return [
-        DocumentTranslation(text.decode("utf-8"), count, tuple(warnings.decode().split(",")) if warnings else ())
-        for text, count, warnings in zip(*columns)
+        DocumentTranslation(text.decode("utf-8"), count, _split(warnings)) for text, count, warnings in zip(*columns)
     ]
 
 
@@ -138,3 +150,18 @@ def to_bytes(texts: Texts, name: str) -> list[bytes]:
         if not isinstance(text, (str, bytes)):
             raise ValueError(f"{name} must contain strings. Received: {name}[{index}] of type {type(text).__name__}.")
     return [text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in texts]
+
+
+def to_columns(columns: Mapping[str, Texts]) -> list[list[bytes]]:
+    """Columns of texts as bytes; ValueError unless they have the same size."""
+    encoded = {label: to_bytes(column, label) for label, column in columns.items()}
+    sizes = {label: len(column) for label, column in encoded.items()}
+    if len(set(sizes.values())) > 1:
+        told = " and ".join(f"{size} {label}" for label, size in sizes.items())
+        raise ValueError(f"There must be as many {' as '.join(columns)}. Received: {told}.")
+    return list(encoded.values())
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    """The arguments that are not None."""
+    return {name: value for name, value in arguments.items() if value is not None}

@@ -1,5 +1,6 @@
 """Model functions of ids: text to ids, search over a source, and the log-probability of a target."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import keras
@@ -35,8 +36,8 @@ class Ids(NamedTuple):
 def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
     """At most `limit` ids a row, the last of them EOS (if the tokenizer adds it): text [N] string -> (N, S), S > 0."""
     text = tf.strings.strip(tf.ensure_shape(text, [None]))
-    most = limit * BYTES_PER_TOKEN
-    ragged = tokenizer.tokenize(tf.strings.substr(text, 0, most))
+    read = text_read(text, limit)
+    ragged = tokenizer.tokenize(read)
     lengths = tf.cast(ragged.row_lengths(), tf.int32)
     over = lengths > limit
     ids = ragged[:, :limit].to_tensor(default_value=tokenizer.pad_id)
@@ -46,8 +47,13 @@ def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
     else:
         nothing = tf.cast(tf.shape(ids)[1] == 0, tf.int32)  # attention needs a position to look at
         ids = tf.pad(ids, [[0, 0], [0, nothing]], constant_values=tokenizer.pad_id)
-    cut = over | (tf.strings.length(text) > most)
+    cut = over | (tf.strings.length(text) > tf.strings.length(read))
     return Ids(ids, tf.minimum(lengths, limit), cut, lengths <= int(tokenizer.add_eos))
+
+
+def text_read(text: tf.Tensor, limit: int) -> tf.Tensor:
+    """What is tokenized of texts [N] of which `limit` tokens are read: without space around it, and not megabytes."""
+    return tf.strings.substr(tf.strings.strip(text), 0, limit * BYTES_PER_TOKEN)
 
 
 def search_rows(source: Ids, prefix: Ids | None, max_extra_length: int, longest: int) -> dict[str, tf.Tensor]:
@@ -95,8 +101,10 @@ def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
                 )
 
 
-def search_options(decoding: DecodingConfig, model: ModelConfig, nbest: int | None) -> SearchOptions:
-    """The options of a search for the `nbest` best outputs, None for all beams."""
+def search_options(
+    decoding: DecodingConfig, model: ModelConfig, nbest: int | None, forbidden: Iterable[int] = (), free_prefix: int = 0
+) -> SearchOptions:
+    """The options of a search for the `nbest` best outputs, None for all beams, without `forbidden` ids."""
     return SearchOptions(
         eos_id=model.eos_id,
         pad_id=model.pad_id,
@@ -108,7 +116,8 @@ def search_options(decoding: DecodingConfig, model: ModelConfig, nbest: int | No
         no_repeat_ngram=decoding.no_repeat_ngram,
         coverage_penalty=decoding.coverage_penalty,
         diversity=decoding.diversity,
-        forbidden_ids=tuple(sorted({model.pad_id, model.bos_id})),
+        forbidden_ids=tuple(sorted({model.pad_id, model.bos_id, *forbidden})),
+        free_prefix=free_prefix,
     )
 
 
@@ -129,25 +138,29 @@ def search_ids(
         shortlist: restricts each row to the candidates of its source; not with sampling.
     """
 
-    def search(rows: dict[str, tf.Tensor]) -> Hypotheses:
-        return _search(model, rows, options, sampling, shortlist)
+    def search(rows: dict[str, tf.Tensor]) -> tuple[Hypotheses, tf.Tensor]:
+        return search_batch(model, rows, options, sampling, shortlist), tf.zeros_like(rows["lengths"])
 
-    return search_in_batches(search, rows, options.beam_size)
+    return search_in_batches(search, rows, options.beam_size)[0]
 
 
-def _search(
+def search_batch(
     model: Transformer,
     rows: dict[str, tf.Tensor],
     options: SearchOptions,
-    sampling: SamplingOptions | None,
-    shortlist: CandidateTable | None,
+    sampling: SamplingOptions | None = None,
+    shortlist: CandidateTable | None = None,
+    all_layers: bool = False,
 ) -> Hypotheses:
+    """`search_ids` of rows that are one batch, with the coverage by the last layer, or by all, if it is tracked."""
     candidates = None if shortlist is None else shortlist.of(rows["source"], rows["lengths"], rows.get("prefix"))
-    decoder = DecoderStep.from_model(model, options.beam_size, options.coverage_penalty > 0, candidates)
+    decoder = DecoderStep.from_model(model, options.beam_size, options.needs_attention, all_layers, candidates)
     source, lengths = rows["source"], rows["max_lengths"]
     state = decoder.start(model.encode(source), padding_mask(source, model.config.pad_id))
     start = tf.fill(tf.shape(lengths), model.config.bos_id)
-    arguments: dict[str, Any] = {name: rows[name] for name in ("prefix", "prefix_lengths") if name in rows}
+    arguments: dict[str, Any] = {
+        name: rows[name] for name in ("prefix", "prefix_lengths", "min_lengths") if name in rows
+    }
     arguments |= {"grow": decoder.grow, "source_length": tf.shape(source)[1]}
     if sampling is None:
         return beam_search(decoder, state, start, lengths, options, **arguments)
@@ -158,12 +171,15 @@ POSITIONS = 512
 """Positions whose logits are held at once: (512, V) instead of (B, T, V)."""
 
 
-def score_ids(model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor) -> tf.Tensor:
+def score_ids(
+    model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor, first: int = 0
+) -> tf.Tensor:
     """The sum of the log-probabilities of each row's ids, some rows at a time.
 
     Args:
         source: (B, S) int32, ending in EOS, padded.
         target: (B, T) int32, of which the first `target_lengths` (B,) count.
+        first: the first id that counts; those before it are given.
 
     Returns:
         (B,) float32.
@@ -173,18 +189,22 @@ def score_ids(model: Transformer, source: tf.Tensor, target: tf.Tensor, target_l
     rows["lengths"] = tf.maximum(source_lengths, target_lengths)
 
     def scores(some: dict[str, tf.Tensor], longest: tf.Tensor) -> list[tf.Tensor]:
-        return [_score_rows(model, some["source"][:, :longest], some["target"][:, :longest], some["target_lengths"])]
+        source, target = some["source"][:, :longest], some["target"][:, :longest]
+        return [_score_rows(model, source, target, some["target_lengths"], first)]
 
     return map_batches(scores, rows, [tf.TensorSpec([None], tf.float32)])[0]
 
 
-def _score_rows(model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor) -> tf.Tensor:
+def _score_rows(
+    model: Transformer, source: tf.Tensor, target: tf.Tensor, target_lengths: tf.Tensor, first: int
+) -> tf.Tensor:
     start = tf.fill([tf.shape(target)[0], 1], model.config.bos_id)
     inputs = tf.concat([start, target[:, :-1]], axis=1)
     mask = padding_mask(source, model.config.pad_id)
     hidden = tf.cast(model.decode_hidden(inputs, model.encode(source), mask), tf.float32)
     each = log_probs_of(model, hidden, target)
-    counted = tf.range(tf.shape(target)[1]) < target_lengths[:, None]
+    places = tf.range(tf.shape(target)[1])
+    counted = (places < target_lengths[:, None]) & (places >= first)
     return tf.reduce_sum(tf.where(counted, each, 0.0), axis=1)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,10 +22,12 @@ from tf_transformer.decoding._results import (
     to_translations,
 )
 from tf_transformer.decoding._translator import Translator
-from tf_transformer.text import as_cell, as_line, chunks
+from tf_transformer.text import LanguageError, Languages, as_cell, as_line, chunks
 
 DOCUMENT = "document"
 """The signature of whole texts. An export without it treats each text as one sentence."""
+TRANSLATE_TO = "translate_to"
+"""The signature of multilingual exports: each text to its own language."""
 
 
 class LoadedModel:
@@ -40,9 +43,19 @@ class LoadedModel:
     def __init__(self, translator: Translator, name: str = "The model", target_language: str | None = None):
         self._translator = translator
         self.name = name
-        self.target_language = target_language
+        self.target_language = target_language or translator.target_language
         self.limit = translator.decoding.beam_size
         self.segments = translator.decoding.segmentation
+
+    @property
+    def languages(self) -> Languages | None:
+        """The languages of a multilingual model; None: it has one pair."""
+        return self._translator.languages
+
+    def for_languages(self, source: str | None, target: str | None) -> "LoadedModel":
+        """The same model for other languages; those that are None stay."""
+        translator = self._translator.for_languages(source, target)
+        return LoadedModel(translator, self.name, target or self.target_language)
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
         """The best translation of each text, without a score, and whether the text was cut."""
@@ -71,25 +84,47 @@ class ExportedModel:
 
     Args:
         path: a version of an export, or the directory of its versions.
+        target_language: of a multilingual export, if it is not the one that was fixed: `translate` alone has others.
     """
 
-    def __init__(self, path: str | os.PathLike):
+    def __init__(self, path: str | os.PathLike, target_language: str | None = None):
         import tensorflow_text  # noqa: F401  registers the ops of the tokenizer, the one thing a SavedModel lacks
 
         self.path = newest_version(path)
         self.name = str(self.path)
         # Kept: variables and tables live as long as the object that owns them.
         self._loaded = tf.saved_model.load(str(self.path))
+        self._other: str | None = None
         self.limit = self._signature("nbest").structured_outputs["translations"].shape[1]
         self.segments = DOCUMENT in self._loaded.signatures
+        self._pair = _card_languages(self.path)
+        self._other = None if target_language == self._pair.get("target") else target_language
+        if self._other is not None:
+            self._check_target(self._other)
+
+    @classmethod
+    def has_languages(cls, path: str | os.PathLike) -> bool:
+        """Whether an export, which is not loaded, has a target language per row."""
+        return bool(_card_languages(newest_version(path)).get("targets"))
 
     @property
     def target_language(self) -> str | None:
-        """What the model card says; None where there is none."""
-        card = self.path / "model.json"
-        return json.loads(card.read_bytes()).get("languages", {}).get("target") if card.is_file() else None
+        """What the model card says, unless another was chosen; None where there is none."""
+        return self._other or self._pair.get("target")
+
+    def _check_target(self, code: str) -> None:
+        codes = self._pair.get("targets") if TRANSLATE_TO in self._loaded.signatures else None
+        if codes:
+            Languages(dict.fromkeys(codes, 0)).check("target", code)
+        elif TRANSLATE_TO not in self._loaded.signatures:
+            raise LanguageError(
+                f"Expected {self._pair.get('target')!r}, the target language of {self.path}. Received: {code!r}. Leave "
+                "it out, or export a multilingual model."
+            )
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
+        if self._other is not None:
+            return self._translate_to(texts, self._other.encode())
         if not self.segments:
             return self.translate_sentences(texts)
         call = self._signature("serving_default")
@@ -97,6 +132,15 @@ class ExportedModel:
         def of_batch(batch: list[bytes]) -> list[Translation]:
             # Nothing is truncated: longer sentences are split.
             found = call(text=_strings(batch))["translation"].numpy()
+            return [Translation([text.decode("utf-8")], [], truncated=False) for text in found]
+
+        return in_batches(of_batch, texts)
+
+    def _translate_to(self, texts: Sequence[bytes], code: bytes) -> list[Translation]:
+        call = self._loaded.signatures[TRANSLATE_TO]
+
+        def of_batch(batch: list[bytes]) -> list[Translation]:
+            found = call(text=_strings(batch), target_language=_strings([code] * len(batch)))["translation"].numpy()
             return [Translation([text.decode("utf-8")], [], truncated=False) for text in found]
 
         return in_batches(of_batch, texts)
@@ -130,10 +174,21 @@ class ExportedModel:
 
     def _signature(self, name: str) -> Any:
         signatures = self._loaded.signatures
+        if self._other is not None:
+            raise LanguageError(
+                f"Expected {self._pair.get('target')!r}, the language that the signature {name} of {self.path} "
+                f"translates to. Received: {self._other!r}. Export with --target-language {self._other}."
+            )
         if name not in signatures:
             known = ", ".join(signatures) or "none"
             raise ValueError(f"{self.path} has no signature {name}, only {known}; use `tf-transformer export`.")
         return signatures[name]
+
+
+def _card_languages(path: pathlib.Path) -> dict:
+    """The languages in the model card of an export; none where there is no card."""
+    card = path / "model.json"
+    return json.loads(card.read_bytes()).get("languages") or {} if card.is_file() else {}
 
 
 def _strings(texts: Sequence[bytes]) -> tf.Tensor:
@@ -195,7 +250,7 @@ class LineTranslation:
         if self.alignment == "json":
             return json.dumps(found.to_dict(), ensure_ascii=False) + "\n"
         sides = [" ".join(word.text for word in side) for side in (found.source, found.target)]
-        return " ||| ".join([*sides, found.pharaoh()]).rstrip() + "\n"
+        return " ||| ".join([*sides, found.pharaoh()]) + "\n"
 
     def _output(self, found: Translation) -> str:
         self.lines += 1

@@ -11,45 +11,37 @@ import tensorflow as tf
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding._alignment import align_words, alignment_heads, cross_attention, side_of_ids, side_of_text
 from tf_transformer.decoding._batching import in_batches
-from tf_transformer.decoding._documents import count_sentences, padded_segments, translate_texts
-from tf_transformer.decoding._options import Hypotheses
+from tf_transformer.decoding._checks import LengthRange
+from tf_transformer.decoding._documents import padded_segments, translate_texts
 from tf_transformer.decoding._results import (
     Alignment,
     DocumentTranslation,
     PairScore,
     Texts,
     Translation,
+    given,
     to_alignments,
-    to_bytes,
+    to_best,
+    to_columns,
     to_documents,
     to_pair_scores,
     to_translations,
 )
-from tf_transformer.decoding._sampling import SamplingOptions
-from tf_transformer.decoding._search import (
-    Ids,
-    check_tokenizers,
-    either_truncated,
-    require_tensorflow,
-    score_ids,
-    search_ids,
-    search_options,
-    search_rows,
-    text_to_ids,
-    with_seeds,
-)
-from tf_transformer.decoding._shortlist import Shortlist, candidate_table
+from tf_transformer.decoding._search import require_tensorflow
+from tf_transformer.decoding._sentence_translator import SentenceTranslator
+from tf_transformer.decoding._shortlist import Shortlist
 from tf_transformer.model import Transformer
-from tf_transformer.text import Segmenter, TokenizerPair
+from tf_transformer.text import Languages, TokenizerPair
 
 TEXT = tf.TensorSpec([None], tf.string)
 
 
-class Translator(tf.Module):
+class Translator(SentenceTranslator):
     """A model with its tokenizers and a search. It needs Keras on TensorFlow.
 
     With string tensors, `translate`, `document`, `nbest`, `score`, `attention`, `alignment` and `segments` are graph
-    functions, the signatures of an export. Each row is independent of the others. An empty source gives "".
+    functions, the signatures of an export; `translate_to` is another one if the model is multilingual. Each row is
+    independent of the others. An empty source gives "".
 
     `document` translates texts of any number of sentences and lines, and so does `translate` if `decoding.segmentation`
     is set. The other methods treat each text as one sentence, and count its sentences.
@@ -58,13 +50,16 @@ class Translator(tf.Module):
         model: a `Transformer`; its weights may change between calls.
         tokenizers: those it was trained with.
         decoding: the search.
-        source_language: code of the texts' language, for segmentation.
+        source_language: code of the texts' language, for segmentation and for the tokens of a multilingual model.
         shortlist: restricts each translation to the candidates of its source; log-probabilities are then relative to
             these candidates, except those of `score`.
+        usual_lengths: of translations, for failure detection (see `LengthRange.from_dataset`).
+        target_language: of a multilingual model.
 
     Example:
         translator = Translator.from_workdir("run", beam_size=5)
         translator(["Hello world."])
+        translator(["Hello world."], source_language="eng_Latn", target_language="deu_Latn")  # a multilingual model
     """
 
     def __init__(
@@ -74,18 +69,16 @@ class Translator(tf.Module):
         decoding: DecodingConfig | None = None,
         source_language: str | None = None,
         shortlist: Shortlist | None = None,
+        usual_lengths: LengthRange | None = None,
+        target_language: str | None = None,
     ):
-        super().__init__(name="translator")
-        require_tensorflow()
-        check_tokenizers(model.config, tokenizers)
-        self.decoding = decoding or DecodingConfig()
-        self.model = model
-        self.source_tokenizer, self.target_tokenizer = tokenizers.source, tokenizers.target
+        super().__init__(model, tokenizers, decoding, source_language, shortlist, usual_lengths, target_language)
         self._heads = alignment_heads(self.decoding.alignment_heads, model.config)
-        self._segmenter = Segmenter(source_language)
-        self.shortlist = candidate_table(shortlist, tokenizers, self.decoding.sampling)
-        # Not a dictionary: TensorFlow would follow it and write the functions into every export.
+        # Not dictionaries: TensorFlow would follow them and write the functions into every export.
         self._function = functools.cache(self._traced_function)
+        self._others = functools.cache(
+            lambda *pair: Translator(model, tokenizers, self.decoding, pair[0], shortlist, usual_lengths, pair[1])
+        )
 
     @classmethod
     def from_workdir(
@@ -93,37 +86,81 @@ class Translator(tf.Module):
         path: str | os.PathLike,
         checkpoint: str | os.PathLike = "auto",
         shortlist: Shortlist | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
         **decoding: Any,
     ) -> "Translator":
-        """The translator of a work directory. `decoding` are fields of `DecodingConfig` to change."""
+        """The translator of a work directory. `decoding` are fields of `DecodingConfig` to change.
+
+        Languages that are not given are those that the work directory names.
+        """
         from tf_transformer.workdir import Workdir
 
         require_tensorflow()
         workdir = Workdir(path)
         config, data = dataclasses.replace(workdir.config.decoding, **decoding), workdir.dataset_info
-        model = workdir.load_model(checkpoint, for_inference=True)
-        return cls(model, workdir.tokenizers, config, data.get("source_language"), shortlist)
+        source, target = workdir.language_pair(source_language, target_language)
+        model, usual = workdir.load_model(checkpoint, for_inference=True), LengthRange.from_dataset(data)
+        return cls(model, workdir.tokenizers, config, source, shortlist, usual, target)
 
-    def __call__(self, texts: Texts, prefixes: Texts | None = None) -> list[str]:
-        """The best translation of each text, in their order. `prefixes` are what the translations must begin with."""
+    @property
+    def languages(self) -> Languages | None:
+        """The languages of a multilingual model; None: it has one pair."""
+        return self._tokens.languages
 
+    @property
+    def source_language(self) -> str | None:
+        return self._tokens.source
+
+    @property
+    def target_language(self) -> str | None:
+        return self._tokens.target
+
+    def for_languages(self, source: str | None = None, target: str | None = None) -> "Translator":
+        """A translator of the same model for other languages. Languages that are not given stay."""
+        pair = source or self.source_language, target or self.target_language
+        if pair == (self.source_language, self.target_language):
+            return self
+        if self.languages is None and target not in (None, self.target_language):
+            self._tokens.check_target(str(target))
+        return self._others(*pair)
+
+    def __call__(
+        self,
+        texts: Texts,
+        prefixes: Texts | None = None,
+        source_language: str | None = None,
+        target_language: str | list[str] | None = None,
+    ) -> list[str]:
+        """The best translation of each text, in their order.
+
+        Args:
+            prefixes: what the translations must begin with.
+            source_language: of the texts; None: that of the translator.
+            target_language: of a multilingual model, one for all texts or one per text; None: that of the translator.
+        """
+        translator = self.for_languages(source_language)
+        if target_language is None or (self.languages is None and target_language == self.target_language):
+            return translator._translations("translate", texts=texts, **given(prefixes=prefixes))
+        texts = texts if isinstance(texts, str | bytes) else list(texts)
+        codes = [target_language] * len(texts) if isinstance(target_language, str) else list(target_language)
+        for code in dict.fromkeys(codes):
+            translator._tokens.check_target(code)
+        return translator._translations("_to", texts=texts, target_languages=codes, **given(prefixes=prefixes))
+
+    def _translations(self, name: str, **columns: Texts) -> list[str]:
         def rows(found: dict[str, tf.Tensor]) -> list[str]:
             return [text.decode("utf-8") for text in found["translation"].numpy()]
 
-        return self._rows("translate", rows, texts=texts, **_given(prefixes=prefixes))
+        return self._rows(name, rows, **columns)
 
     def best(self, texts: Texts, as_sentences: bool = False) -> list[Translation]:
-        """The best translation of each text, in their order, without log-probability, and whether it was truncated.
+        """The best translation of each text, in their order, without log-probability, and its warnings.
 
         Args:
             as_sentences: whether each text is treated as one sentence, whatever it contains.
         """
-
-        def rows(found: dict[str, tf.Tensor]) -> list[Translation]:
-            pairs = zip(found["translation"].numpy(), found["truncated"].numpy())
-            return [Translation([text.decode("utf-8")], [], bool(cut)) for text, cut in pairs]
-
-        return self._rows("_of_sentences" if as_sentences else "_best", rows, texts=texts)
+        return self._rows("_of_sentences" if as_sentences else "_best", to_best, texts=texts)
 
     def translate_document(self, texts: Texts) -> list[DocumentTranslation]:
         """Each text translated sentence by sentence; line breaks, blank lines, indentation and bullets stay."""
@@ -144,7 +181,7 @@ class Translator(tf.Module):
         """
         if tf.is_tensor(texts):
             return self._nbest(texts, prefixes)
-        return self._rows("_nbest", to_translations, texts=texts, **_given(prefixes=prefixes))
+        return self._rows("_nbest", to_translations, texts=texts, **given(prefixes=prefixes))
 
     @overload
     def score(self, sources: list[str] | list[bytes], targets: list[str] | list[bytes]) -> list[PairScore]: ...
@@ -165,11 +202,18 @@ class Translator(tf.Module):
 
     def align(self, texts: Texts, targets: Texts | None = None) -> list[Alignment]:
         """The words of each text and of its translation (the model's, or `targets`), their links and confidences."""
-        return self._rows("alignment", to_alignments, texts=texts, **_given(targets=targets))
+        return self._rows("alignment", to_alignments, texts=texts, **given(targets=targets))
 
     def translate(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """[N] string -> {"translation": [N] string}. `prefix`, [N] string, is what each must begin with."""
         return {"translation": self._best(text, prefix)["translation"]}
+
+    def translate_to(self, text: tf.Tensor, target_language: tf.Tensor) -> dict[str, tf.Tensor]:
+        """[N] string, [N] string -> {"translation": [N] string}: each text to its own target language."""
+        return self._to(text, target_language)
+
+    def _to(self, text: tf.Tensor, target_language: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        return {"translation": self._best(text, prefix, target_language)["translation"]}
 
     def document(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Texts of any length: [N] string -> {"translation": [N], "sentences": [N] int32, "warnings": [N]}.
@@ -192,7 +236,7 @@ class Translator(tf.Module):
         token "".
         """
         source = self._read(text)
-        found = self._search(source, text, nbest=1)
+        found = self._search(source, text, nbest=1, prefix=self._read_prefix(None, source))
         tokenizers = TokenizerPair(self.source_tokenizer, self.target_tokenizer)
         return cross_attention(self.model, tokenizers, source, found) | self._sentences(text)
 
@@ -203,102 +247,39 @@ class Translator(tf.Module):
         int32 (characters), the same for "target" [N, T], "confidences": [N, T] float32, "links": [N, L, 2] int32
         (numbers of source and target word), "sentences": [N] int32}. Padding is "", 0.0 and -1.
         """
-        source, read = side_of_text(text, self.source_tokenizer, self.longest_source)
+        source, read = side_of_text(text, self.source_tokenizer, self._longest_text)
+        read = self._tokens.read(read)
+        source = self._tokens.aligned(source, read, "source")
+        begin = self._read_prefix(None, read)
         if target is not None:
-            other, _ = side_of_text(target, self.target_tokenizer, self.longest_target)
+            longest = self.longest_target - self._tokens.target_tokens
+            other, written = side_of_text(target, self.target_tokenizer, longest)
+            other = self._tokens.aligned(other, self._tokens.begin(written, read) or written, "target")
         else:
-            found = self._search(read, text, nbest=1)
+            found = self._search(read, text, nbest=1, prefix=begin)
             other = side_of_ids(found.ids[:, 0], found.lengths[:, 0], self.target_tokenizer)
         return align_words(self.model, source, other, self._heads) | self._sentences(text)
 
-    def _best(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+    def _best(
+        self, text: tf.Tensor, prefix: tf.Tensor | None = None, target: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
         """The outputs of `translate`, and "truncated" [N] bool."""
         if self.decoding.segmentation:
-            return self._of_texts(text, prefix, keep_single=True)
-        return self._of_sentences(text, prefix)
+            return self._of_texts(text, prefix, target, keep_single=True)
+        return self._of_sentences(text, prefix, target)
 
-    def _of_texts(self, text: tf.Tensor, prefix: tf.Tensor | None = None, *, keep_single: bool) -> dict[str, tf.Tensor]:
+    def _of_texts(
+        self, text: tf.Tensor, prefix: tf.Tensor | None = None, target: tf.Tensor | None = None, *, keep_single: bool
+    ) -> dict[str, tf.Tensor]:
         """Texts sentence by sentence; a prefix is that of the first sentence."""
-        source = self._segmenter, self.source_tokenizer, self.longest_source
-        return translate_texts(self._of_sentences, *source, text, prefix, keep_single)
-
-    def _sentences(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """How many sentences each text has, where it should be one; nothing if segmentation is off."""
-        return {"sentences": count_sentences(self._segmenter.segment(text))} if self.decoding.segmentation else {}
-
-    def _of_sentences(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """Each text as one sentence. It stops earlier than `nbest`, which needs all K."""
-        source, forced = self._read(text), self._read_prefix(prefix)
-        found = self._search(source, text, nbest=1, prefix=forced)
-        texts = self.target_tokenizer.detokenize(found.ids[:, 0])
-        return {"translation": texts, "truncated": either_truncated(source, forced)}
-
-    def _nbest(self, text: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """The signature `nbest`."""
-        source, forced = self._read(text), self._read_prefix(prefix)
-        found = self._search(source, text, prefix=forced)
-        shape = tf.shape(found.lengths)
-        flat = tf.reshape(found.ids, [shape[0] * shape[1], tf.shape(found.ids)[2]])
-        texts = tf.reshape(self.target_tokenizer.detokenize(flat), shape)
-        scores = tf.where(found.lengths > 0, found.log_probs, -1e9)
-        scores = tf.where(source.empty[:, None], 0.0, scores)
-        texts, scores = (tf.ensure_shape(tensor, [None, self.decoding.beam_size]) for tensor in (texts, scores))
-        outputs = {"translations": texts, "scores": scores, "truncated": either_truncated(source, forced)}
-        return outputs | self._sentences(text)
-
-    def _score(self, sources: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature `score`, and "truncated" [N] bool: whether source or target was truncated."""
-        source = self._read(sources)
-        target = text_to_ids(targets, self.target_tokenizer, self.longest_target)
-        score = score_ids(self.model, source.ids, target.ids, target.lengths)
-        score = tf.where(source.empty & target.empty, 0.0, score)
-        return {"score": score, "tokens": target.lengths, "truncated": either_truncated(source, target)}
-
-    def _read(self, text: tf.Tensor) -> Ids:
-        return text_to_ids(text, self.source_tokenizer, self.longest_source)
-
-    def _read_prefix(self, prefix: tf.Tensor | None) -> Ids | None:
-        """The ids that each translation begins with; EOS, the last of them, is not part of it."""
-        return None if prefix is None else text_to_ids(prefix, self.target_tokenizer, self.longest_target - 1)
-
-    @property
-    def longest_source(self) -> int:
-        """Tokens of a source with EOS; longer ones are truncated."""
-        return self._within_positions(self.decoding.max_source_length)
-
-    @property
-    def longest_target(self) -> int:
-        """Tokens of a translation with EOS."""
-        return self._within_positions(self.decoding.max_source_length + self.decoding.max_extra_length)
-
-    def _within_positions(self, length: int) -> int:
-        return min(length, self.model.config.max_positions) if self.model.config.positions == "learned" else length
-
-    def _search(
-        self, source: Ids, text: tf.Tensor | None = None, nbest: int | None = None, prefix: Ids | None = None
-    ) -> Hypotheses:
-        config = self.decoding
-        rows = search_rows(source, prefix, config.max_extra_length, self.longest_target)
-        options = search_options(config, self.model.config, nbest)
-        if not config.sampling:
-            return search_ids(self.model, rows, options, shortlist=self.shortlist)
-        sampling = SamplingOptions(config.temperature, config.top_k, config.top_p)
-        return search_ids(self.model, with_seeds(rows, text, config.seed), options, sampling)
+        source = self._segmenter, self.source_tokenizer, self._longest_text
+        return translate_texts(self._of_sentences, *source, text, prefix, target, keep_single)
 
     def _rows(self, name: str, rows: Callable[[dict[str, tf.Tensor]], list], **columns: Texts) -> list:
         """Call a graph method on texts of any number, in batches sorted by length."""
-        encoded = {label: to_bytes(column, label) for label, column in columns.items()}
-        sizes = {label: len(column) for label, column in encoded.items()}
-        if len(set(sizes.values())) > 1:
-            told = " and ".join(f"{size} {label}" for label, size in sizes.items())
-            raise ValueError(f"There must be as many {' as '.join(columns)}. Received: {told}.")
         function = self._function(name, len(columns))
-        return in_batches(lambda *batch: rows(function(*map(tf.constant, batch))), *encoded.values())
+        return in_batches(lambda *batch: rows(function(*map(tf.constant, batch))), *to_columns(columns))
 
     def _traced_function(self, name: str, inputs: int) -> Callable:
         """A graph method as a TensorFlow function that is traced once, whatever the shapes."""
         return tf.function(getattr(self, name), input_signature=[TEXT] * inputs, autograph=False)
-
-
-def _given(**arguments: Any) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if value is not None}

@@ -164,7 +164,7 @@ class _Contender:
         self._seconds: list[float] = []
 
     def evaluate(
-        self, split: str, sources: list[str], references: list[str], language: str, report: Callable[[int], None]
+        self, split: str, sources: list[str], references: list[str], language: str | None, report: Callable[[int], None]
     ) -> None:
         from tf_transformer.evaluation import evaluate
 

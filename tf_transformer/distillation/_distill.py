@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tf_transformer._progress import Progress
-from tf_transformer.config import Config
+from tf_transformer.config import Config, DecodingConfig
 from tf_transformer.data import PreparedDataset, prepare
 from tf_transformer.distillation._child_process import StoppedError, run_in_child
 from tf_transformer.distillation._comparison import ROUNDS, TIMED_SENTENCES, Comparison, compare
@@ -50,8 +50,11 @@ class Teacher:
         return Teacher(self.workdir, str(path.resolve()), search.to_dict())
 
     def origin(self) -> dict[str, object]:
-        """What determines its translations."""
-        return {"teacher": read_info(pathlib.Path(self.checkpoint))["files"], "decoding": self.decoding}
+        """What determines its translations; fields of the search with default values are left out, as a later version
+        may have more of them."""
+        usual = DecodingConfig().to_dict()
+        search = {name: value for name, value in self.decoding.items() if value != usual.get(name)}
+        return {"teacher": read_info(pathlib.Path(self.checkpoint))["files"], "decoding": search}
 
 
 class Distillation:

@@ -14,6 +14,8 @@ from typing import Any
 import sacrebleu.metrics
 import sacremoses
 
+from tf_transformer.text import two_letters
+
 BOOTSTRAP = 1000
 SACREBLEU, CHRF, COMPOUND_SPLIT = "sacreBLEU", "chrF", "tokenized compound-split BLEU"
 
@@ -86,7 +88,7 @@ def sacrebleu_score(
     bootstrap: int = 0,
 ) -> Score:
     """BLEU as sacreBLEU defines it: on raw, cased text, which it tokenizes itself."""
-    tokenizer = tokenizer or _TOKENIZERS.get(target_language or "", "13a")
+    tokenizer = tokenizer or _TOKENIZERS.get(two_letters(target_language) or "", "13a")
     return _score(SACREBLEU, sacrebleu.metrics.BLEU(tokenize=tokenizer), hypotheses, references, bootstrap)
 
 
@@ -99,6 +101,7 @@ def compound_split_score(
     hypotheses: Sequence[str], references: Sequence[str], target_language: str | None = None, bootstrap: int = 0
 ) -> Score:
     """The paper's measure: BLEU without smoothing on words as `compound_split` makes them."""
+    target_language = two_letters(target_language)
     moses = sacremoses.MosesTokenizer(lang=target_language or "en")
     words = [[compound_split(line, moses) for line in side] for side in (hypotheses, references)]
     # `force`: sacreBLEU warns of text that looks tokenized, as here it must.

@@ -6,7 +6,7 @@ ever since. OpenNMT-tf's, which CTranslate2 computes where a model has no table,
 """
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from tf_transformer.importing._external_model import ExternalModel, ImportedMode
 from tf_transformer.importing._layer_weights import check_tensors
 from tf_transformer.importing._pieces import target_pieces, tokenizer
 from tf_transformer.layers import POSITIONAL_ENCODINGS, sinusoidal_encoding
-from tf_transformer.text import TokenizerPair
+from tf_transformer.model import Transformer
+from tf_transformer.text import LanguageError, TokenizerPair
+from tf_transformer.workdir import named_variables
 
 _COMPUTED = [kind for kind in POSITIONAL_ENCODINGS if kind != "learned"]
 # A table in float16 or computed in float32 at large angles is this near to ours.
@@ -66,6 +68,7 @@ def assemble(external: ExternalModel) -> ImportedModel:
     target_order = _order(external.target, external.target_table, "target")
     _check_output(external)
     _check_shapes(external)
+    _check_languages(external)
     tables, tied = _tables(external, source_order, target_order)
     bias = target_order.bias(external.output_bias)
     tensors = external.layers | tables | ({} if bias is None else {"output_bias": bias})
@@ -83,6 +86,31 @@ def assemble(external: ExternalModel) -> ImportedModel:
         raise ImportedModelError(f"{external.format}: this model is none that we can build: {error}") from error
     config = Config("imported", model, decoding=DecodingConfig(**external.search))
     return ImportedModel(config, tensors, _tokenizers(external, source_order, target_order))
+
+
+def check_names(imported: ImportedModel) -> None:
+    """Rejects weights that are not those of the configuration's model.
+
+    Their names are compared with those of a model of the same parts and depth but the smallest sizes: one of the full
+    size would need as much memory again. Shapes were checked before.
+    """
+    model = imported.config.model
+    sizes: dict[str, Any] = {
+        "model_dim": 2,
+        "feed_forward_dim": 1,
+        "num_heads": 1,
+        "key_dim": 1,
+        "value_dim": 1,
+        "max_positions": 1,
+    }
+    other = None if model.target_vocab_size is None else 4
+    smallest = Transformer(dataclasses.replace(model, **sizes, vocab_size=4, target_vocab_size=other))
+    different = sorted(named_variables(smallest).keys() ^ imported.tensors.keys())
+    if different:
+        raise ImportedModelError(
+            f"expected the weights of the model that the settings describe. Received: {len(different)} more or less, "
+            f"such as {different[0]}."
+        )
 
 
 def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:
@@ -124,10 +152,26 @@ def _check_shapes(external: ExternalModel) -> None:
         raise ImportedModelError(f"expected embeddings of {dim} columns. Received: {external.source_table.shape}.")
 
 
+def _check_languages(external: ExternalModel) -> None:
+    """Rejects languages, given or stated by the files, that a multilingual model does not have."""
+    if external.multilingual is None:
+        return
+    source, target = external.languages
+    try:
+        if source is not None:
+            external.multilingual.check("source", source)
+        if target is not None:
+            external.multilingual.check("target", target)
+    except LanguageError as error:
+        raise ImportedModelError(str(error)) from None
+
+
 def _tables(
     external: ExternalModel, source_order: RowOrder, target_order: RowOrder
 ) -> tuple[dict, Literal["all", "target", "none"]]:
     """The embeddings under our names, equal ones once, and `tied_embeddings`."""
+    if external.source_table is external.target_table is external.output_table and source_order.equals(target_order):
+        return {"source_embedding/table": source_order.table(external.source_table)}, "all"
     source = source_order.table(external.source_table)
     target = target_order.table(external.target_table)
     output = target_order.table(external.output_table)
@@ -140,7 +184,15 @@ def _tables(
 
 
 def _tokenizers(external: ExternalModel, source_order: RowOrder, target_order: RowOrder) -> TokenizerPair:
-    name = "the source's SentencePiece model"
-    source = tokenizer(external.source_pieces, external.source, source_order, name, external.source_end)
+    known, names = external.multilingual, [f"the {side}'s SentencePiece model" for side in ("source", "target")]
+    controls = [] if known is None else [external.target.tokens[row] for row in known.tokens.values()]
+    source = tokenizer(
+        external.source_pieces, external.source, source_order, names[0], external.source_end, controls=controls
+    )
     written = external.target_pieces or target_pieces(external.source_pieces, external.target)
-    return TokenizerPair(source, tokenizer(written, external.target, target_order, "the target's SentencePiece model"))
+    target = tokenizer(written, external.target, target_order, names[1], controls=controls)
+    if known is None:
+        return TokenizerPair(source, target)
+    ids = target_order.ids_of_rows()
+    languages = dataclasses.replace(known, tokens={code: ids[row] for code, row in known.tokens.items()})
+    return TokenizerPair(source, target, languages)

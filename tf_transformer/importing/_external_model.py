@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from tf_transformer.text import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Languages
 
 # Above all models of this kind, below what a forged size could ask for.
 MAX_LAYERS = 200
@@ -60,6 +60,7 @@ class ExternalModel:
         languages: of source and target, where the files say.
         licence: that the files state.
         search: fields of `DecodingConfig` that the files state, or that the format's own program has by default.
+        multilingual: the languages of a multilingual model, whose `tokens` are rows of the vocabularies.
     """
 
     format: str
@@ -77,6 +78,12 @@ class ExternalModel:
     languages: tuple[str | None, str | None] = (None, None)
     licence: str | None = None
     search: dict = dataclasses.field(default_factory=dict)
+    multilingual: Languages | None = None
+
+    def without_weights(self) -> "ExternalModel":
+        """The facts alone, so that the weights need not stay in memory."""
+        none = np.zeros((0, 0), np.float32)
+        return dataclasses.replace(self, layers={}, source_table=none, target_table=none, output_table=none)
 
 
 MAX_BEAM_SIZE = 64
@@ -164,6 +171,9 @@ class RowOrder:
         others = np.setdiff1d(np.arange(size), [row for row in special if row != -1])
         return cls(np.concatenate([special, others]).astype(np.int64), tuple(sorted(invented)))
 
+    def equals(self, other: "RowOrder") -> bool:
+        return self is other or np.array_equal(self.rows, other.rows)
+
     @property
     def is_identity(self) -> bool:
         return not self.invented and np.array_equal(self.rows, np.arange(len(self.rows)))
@@ -183,8 +193,12 @@ class RowOrder:
         ordered[list(self.invented)] = NEVER
         return ordered
 
-    def ids(self, vocabulary: Vocabulary) -> dict[str, int]:
-        """The id of each token. Where the start shares the row of another, it is the other."""
+    def ids_of_rows(self) -> dict[int, int]:
+        """The id of each row. Where the start shares the row of another token, it is the other's."""
         places = {row: place for place, row in enumerate(self.rows.tolist()) if row != -1}
-        places |= {int(self.rows[place]): place for place in (PAD_ID, EOS_ID) if self.rows[place] != -1}
+        return places | {int(self.rows[place]): place for place in (PAD_ID, EOS_ID) if self.rows[place] != -1}
+
+    def ids(self, vocabulary: Vocabulary) -> dict[str, int]:
+        """The id of each token."""
+        places = self.ids_of_rows()
         return {token: places[row] for row, token in enumerate(vocabulary.tokens) if row in places}

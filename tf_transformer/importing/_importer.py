@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tf_transformer._files import atomic_directory, hidden_directory, named_errors, remove_leftovers_of, write_json
 from tf_transformer.config import ConfigError
 from tf_transformer.importing._archive import unpack
-from tf_transformer.importing._assembly import ImportedModel, assemble
+from tf_transformer.importing._assembly import ImportedModel, assemble, check_names
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError
 from tf_transformer.importing._files_read import recorded_files
 from tf_transformer.importing._trimming import Trimming, trim
@@ -19,9 +19,8 @@ from tf_transformer.importing.ctranslate2 import argos_facts, read_ctranslate2
 from tf_transformer.importing.downloads import Download, check_sha256, download_model, is_remote
 from tf_transformer.importing.huggingface import read_huggingface
 from tf_transformer.importing.marian import is_marian_binary, is_marian_folder, read_marian
-from tf_transformer.model import Transformer
 from tf_transformer.text import TokenizerError
-from tf_transformer.workdir import Workdir, assign_model
+from tf_transformer.workdir import Workdir
 from tf_transformer.workdir.checkpoints import CheckpointError, save_checkpoint, step_directory
 
 FACTS = "import.json"
@@ -75,7 +74,8 @@ def import_model(
         external = trim(external, trimming)
         kept = [len(side.tokens) for side in (external.source, external.target)]
         facts["trimmed"] = trimming.facts() | {"source": [rows[0], kept[0]], "target": [rows[1], kept[1]]}
-    _write(workdir, _assembled(external, origin.path), external, facts)
+    imported, external = _assembled(external, origin.path), external.without_weights()
+    _write(workdir, imported, external, facts)
     if external.licence is None:
         logger.warning("%s states no licence; name the model's with --licence, so that exports carry it on.", path)
     return Workdir(workdir)
@@ -186,10 +186,10 @@ def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
 
 
 def _assembled(external: ExternalModel, path: pathlib.Path) -> ImportedModel:
-    """Our form of the model; its weights are checked against the model that its configuration describes."""
+    """Our form of the model; its weights are checked to be those of the model that its configuration describes."""
     try:
         imported = assemble(external)
-        assign_model(Transformer(imported.config.model), imported.tensors, str(path))
+        check_names(imported)
     except (ImportedModelError, TokenizerError, ConfigError, CheckpointError) as error:
         named = str(path) in str(error)
         raise ImportedModelError(str(error) if named else f"{path} cannot be imported: {error}") from None

@@ -67,7 +67,9 @@ def layer_tensors(
         if pre_norm:
             _put_norm(tensors, f"{stack}/final_norm", cast(PreNormReader, reader).final_norm(stack))
     biased = _fill_biases(tensors)
-    return {name: np.ascontiguousarray(value, np.float32) for name, value in tensors.items()}, biased
+    for name in tensors:  # one by one, so that no second copy of all weights is in memory
+        tensors[name] = np.ascontiguousarray(tensors[name], np.float32)
+    return tensors, biased
 
 
 def _sublayers(stack: str, ssru: bool) -> tuple[str, ...]:

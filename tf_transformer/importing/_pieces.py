@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import re
+from collections.abc import Sequence
 
 from sentencepiece import sentencepiece_model_pb2
 
@@ -41,9 +42,16 @@ _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 logger = logging.getLogger(__name__)
 
 
-def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str, add_eos: bool = True) -> Tokenizer:
-    """The tokenizer of a SentencePiece model whose pieces have the ids of a vocabulary; unknown ones are unknown."""
+def tokenizer(
+    model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str, add_eos: bool = True, controls: Sequence[str] = ()
+) -> Tokenizer:
+    """The tokenizer of a SentencePiece model whose pieces have the ids of a vocabulary; unknown ones are unknown.
+
+    Args:
+        controls: tokens of the vocabulary that no text contains, such as those of languages.
+    """
     check_model(model, name)
+    model = with_control_tokens(model, controls)
     model = with_language_tokens(with_unknown_characters(model, vocabulary), vocabulary)
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     known = order.ids(vocabulary)
@@ -54,7 +62,7 @@ def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str, 
         if piece.type == _Piece.UNKNOWN:
             ids.append(UNK_ID)
         elif piece.type == _Piece.CONTROL:
-            ids.append(special.get(piece.piece, known.get(piece.piece, UNK_ID)))
+            ids.append(known.get(piece.piece, special.get(piece.piece, UNK_ID)))
         elif piece.type == _Piece.USER_DEFINED:
             ids.append(known.get(piece.piece, known.get(piece.piece.removeprefix(_SPACE), UNK_ID)))
         else:
@@ -63,6 +71,19 @@ def tokenizer(model: bytes, vocabulary: Vocabulary, order: RowOrder, name: str, 
     if add_eos and ids == list(range(size)):
         return Tokenizer(model, name=name)
     return Tokenizer(model, IdMap(tuple(ids), size, PAD_ID, UNK_ID, BOS_ID, EOS_ID, add_eos), name)
+
+
+def with_control_tokens(model: bytes, tokens: Sequence[str]) -> bytes:
+    """The model with a control piece for each token: it has an id, is written as nothing, and never read from text."""
+    if not tokens:
+        return model
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    there = {piece.piece for piece in proto.pieces}
+    for token in tokens:
+        if token in there:
+            raise TokenizerError(f"expected no piece {token!r} in a SentencePiece model beside this language token")
+        proto.pieces.add(piece=token, score=0.0, type=_Piece.CONTROL)
+    return proto.SerializeToString()
 
 
 def with_unknown_characters(model: bytes, vocabulary: Vocabulary) -> bytes:
@@ -129,7 +150,10 @@ def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
 
 def piece_names(model: bytes) -> list[str]:
     """The pieces of a checked SentencePiece model, in the order of their ids."""
-    return [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces]
+    names = [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces]
+    if not all(isinstance(name, str) for name in names):  # protobuf gives those that are not UTF-8 as bytes
+        raise ImportedModelError("the SentencePiece model has pieces that are not UTF-8; get the file again.")
+    return names
 
 
 def sentencepiece_files(

@@ -85,7 +85,7 @@ def report(workdir: Workdir) -> str:
         f"From: {facts['from']}{origin}",
         f"Model: {facts['format']}, {facts['parameters']:,} parameters",
         *_files(facts["files"]),
-        f"Languages: {' to '.join(languages)}",
+        f"Languages: {' to '.join(languages)}{_several(workdir)}",
         f"Licence: {facts['licence'] or 'not stated'}",
         f"Search: beam {decoding.beam_size}, length penalty {decoding.length_penalty}, alpha {decoding.alpha:g}",
     ]
@@ -96,6 +96,12 @@ def report(workdir: Workdir) -> str:
         lines.append(f"Sample: {facts['sample']['source']} -> {facts['sample']['translation']}")
     lines += ["Next:", f"  tf-transformer translate --workdir {path}"]
     return "\n".join([*lines, f"  tf-transformer export --workdir {path} --output MODEL_BASE"])
+
+
+def _several(workdir: Workdir) -> str:
+    """How many languages a multilingual model has, and the flags that choose among them."""
+    known = workdir.tokenizers.languages
+    return "" if known is None else f" ({len(known.targets)} languages; --source-language, --target-language)"
 
 
 def _files(files: list[dict]) -> list[str]:

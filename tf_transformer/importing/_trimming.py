@@ -12,7 +12,7 @@ import os
 import pathlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import sentencepiece
@@ -20,6 +20,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary
 from tf_transformer.importing._pieces import target_pieces, with_language_tokens, with_unknown_characters
+from tf_transformer.text import Languages
 
 _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 _BPE = sentencepiece_model_pb2.TrainerSpec.BPE
@@ -44,7 +45,7 @@ _NAMES |= {
 }
 _NAMES |= {"Thai": "THAI", "Laoo": "LAO", "Tibt": "TIBETAN", "Mymr": "MYANMAR", "Ethi": "ETHIOPIC", "Khmr": "KHMER"}
 _NAMES |= {"Sinh": "SINHALA", "Mong": "MONGOLIAN", "Olck": "OL", "Tfng": "TIFINAGH"}
-_SCRIPTS = {code: (name,) for code, name in _NAMES.items()}
+_SCRIPTS: dict[str, tuple[str, ...]] = {code: (name,) for code, name in _NAMES.items()}
 _SCRIPTS |= {"Hans": ("CJK",), "Hant": ("CJK", "BOPOMOFO"), "Jpan": ("CJK", "HIRAGANA", "KATAKANA")}
 _SCRIPTS |= {"Hang": ("HANGUL", "CJK")}
 # First words of the names of letters that are in text of any script.
@@ -78,7 +79,9 @@ _OF_SCRIPT = {
     "Jpan": "ja",
     "Hang": "ko",
 }
-_LANGUAGES = {language: (script,) for script, languages in _OF_SCRIPT.items() for language in languages.split()}
+_LANGUAGES: dict[str, tuple[str, ...]] = {
+    language: (script,) for script, languages in _OF_SCRIPT.items() for language in languages.split()
+}
 _LANGUAGES |= {"sr": ("Cyrl", "Latn"), "zh": ("Hans", "Hant")}
 _CODE = re.compile(r"([a-z]{2,3})(?:[_-]([A-Za-z]{2,4}))?")
 
@@ -116,7 +119,8 @@ def scripts_of(language: str) -> tuple[str, ...]:
 def trim(external: ExternalModel, trimming: Trimming) -> ExternalModel:
     """The model without the rows that are not kept; what it computes with the others is the same."""
     target_model = external.target_pieces or target_pieces(external.source_pieces, external.target)
-    sides = [_Side(external.source_pieces, external.source), _Side(target_model, external.target)]
+    controls = _language_tokens(external)
+    sides = [_Side(external.source_pieces, external.source, controls), _Side(target_model, external.target, controls)]
     wanted = {name for language in trimming.languages for script in scripts_of(language) for name in _SCRIPTS[script]}
     for side in sides:
         if wanted:
@@ -148,10 +152,15 @@ def scripts_in(piece: str) -> set[str]:
 
 
 class _Side:
-    """Source or target: its SentencePiece model as the tokenizer has it, and the pieces that stay."""
+    """Source or target: its SentencePiece model as the tokenizer has it, and the pieces that stay.
 
-    def __init__(self, model: bytes, vocabulary: Vocabulary) -> None:
-        model = with_language_tokens(with_unknown_characters(model, vocabulary), vocabulary)
+    Args:
+        controls: tokens that no text contains, which are no pieces.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Vocabulary, controls: Collection[str] = ()) -> None:
+        read = dataclasses.replace(vocabulary, tokens=tuple(t for t in vocabulary.tokens if t not in controls))
+        model = with_language_tokens(with_unknown_characters(model, read), read)
         self._proto = sentencepiece_model_pb2.ModelProto.FromString(model)
         self.vocabulary = vocabulary
         self._processor = _processor(model)
@@ -209,6 +218,12 @@ class _Side:
                 return
 
 
+def _language_tokens(external: ExternalModel) -> set[str]:
+    """The tokens of the languages of a multilingual model."""
+    languages = getattr(external, "multilingual", None)
+    return set() if languages is None else {external.target.tokens[row] for row in languages.tokens.values()}
+
+
 def _rows(known: Vocabulary, sides: Sequence[_Side]) -> np.ndarray:
     """The rows of a vocabulary that stay: those of kept pieces, and of tokens that are no normal pieces."""
     special = {known.end, known.unknown, known.pad, known.start}
@@ -253,7 +268,16 @@ def _with_rows(external: ExternalModel, rows: Sequence[np.ndarray]) -> ExternalM
         output_bias=None if external.output_bias is None else taken(external.output_bias, 1),
         source=source,
         target=source if shared else _vocabulary(external.target, rows[1]),
+        multilingual=_languages(external.multilingual, rows[1]),
     )
+
+
+def _languages(known: Languages | None, rows: np.ndarray) -> Languages | None:
+    """The languages of a multilingual model, whose tokens all stay, with their new rows."""
+    if known is None:
+        return None
+    places = {row: place for place, row in enumerate(rows.tolist())}
+    return dataclasses.replace(known, tokens={code: places[row] for code, row in known.tokens.items()})
 
 
 def _vocabulary(known: Vocabulary, rows: np.ndarray) -> Vocabulary:

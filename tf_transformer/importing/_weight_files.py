@@ -2,27 +2,35 @@
 
 import pathlib
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tf_transformer.importing._external_model import ImportedModelError
 from tf_transformer.importing._files_read import record_file
-from tf_transformer.importing._settings import shorten, show
+from tf_transformer.importing._settings import read_json, shorten, show
 from tf_transformer.importing._torch_file import read_torch
 
 if TYPE_CHECKING:
     import h5py
 
 SAFETENSORS, H5, TORCH = "model.safetensors", "tf_model.h5", "pytorch_model.bin"
+INDEX = "model.safetensors.index.json"
+MAX_SHARDS = 1000
 BIAS = "final_logits_bias"
 # Tied embeddings are stored once and named three times.
 MAX_GROWTH = 4
 _FLOATS = ("float16", "float32", "float64")
 
 
-def read_weights(directory: pathlib.Path) -> dict[str, np.ndarray]:
-    """The weights of a Hugging Face folder under PyTorch's names, with PyTorch's (out, in) matrices."""
+def read_weights(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
+    """The weights of a Hugging Face folder under PyTorch's names, with PyTorch's (out, in) matrices.
+
+    Those of safetensors files are read one by one, when they are asked for.
+    """
+    if (directory / INDEX).is_file():
+        return _sharded(directory)
     if (directory / SAFETENSORS).is_file():
         return _safetensors(directory / SAFETENSORS)
     if (directory / H5).is_file():
@@ -39,7 +47,51 @@ def read_weights(directory: pathlib.Path) -> dict[str, np.ndarray]:
     raise ImportedModelError(f"{directory} has no weights: expected {SAFETENSORS}, {H5} or {TORCH}.")
 
 
-def _safetensors(file: pathlib.Path) -> dict[str, np.ndarray]:
+class _Safetensors(Mapping):
+    """The tensors of safetensors files, each read anew whenever it is asked for.
+
+    The file is closed again each time: it is mapped into memory while it is open, and what was read would stay there.
+    """
+
+    def __init__(self, files: Mapping[str, pathlib.Path]):
+        self._files = files
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        import safetensors
+
+        file = self._files[name]
+        try:
+            with safetensors.safe_open(file, framework="numpy") as opened:
+                return opened.get_tensor(name)
+        except (OSError, KeyError, TypeError, AttributeError, ValueError, safetensors.SafetensorError) as error:
+            raise _unreadable(file, error) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def _sharded(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
+    """The tensors of several safetensors files, as their index lists them."""
+    places = read_json(directory / INDEX).get("weight_map")
+    names = set(places.values()) if isinstance(places, dict) and all(map(_is_name, places.values())) else set()
+    if not names or len(names) > MAX_SHARDS:
+        raise ImportedModelError(
+            f"{directory / INDEX}: expected weight_map with the file of each weight, 1 to {MAX_SHARDS} files."
+        )
+    found = {tensor: directory / name for name in sorted(names) for tensor in _safetensors(directory / name)}
+    if found != {tensor: directory / name for tensor, name in places.items()}:
+        raise ImportedModelError(f"{directory / INDEX}: the files do not hold the weights that it lists.")
+    return _Safetensors(found)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\w.-]{1,200}\.safetensors", value) is not None
+
+
+def _safetensors(file: pathlib.Path) -> Mapping[str, np.ndarray]:
     """The library checks that the tensors lie in the file and do not overlap; types are checked here first."""
     import safetensors
 
@@ -49,7 +101,7 @@ def _safetensors(file: pathlib.Path) -> dict[str, np.ndarray]:
             kinds = {name: opened.get_slice(name).get_dtype() for name in opened.keys()}  # noqa: SIM118
             for name, kind in kinds.items():
                 _check_type(file, name, kind, ("F16", "F32", "F64"))
-            return {name: opened.get_tensor(name) for name in kinds}
+        return _Safetensors(dict.fromkeys(kinds, file))
     except (OSError, KeyError, TypeError, AttributeError, ValueError, safetensors.SafetensorError) as error:
         raise _unreadable(file, error) from None
 

@@ -48,6 +48,7 @@ class PositionalEncoding(keras.layers.Layer):
     Args:
         kind: "sinusoidal" (the paper), "t2t", "marian" or "learned" (Table 3, row E).
         max_positions: number of learned positions; the other kinds have no limit.
+        offset: added to the positions; 0 if they are learned.
 
     Call arguments:
         inputs: (B, T, D), D even unless learned.
@@ -60,14 +61,20 @@ class PositionalEncoding(keras.layers.Layer):
         >>> PositionalEncoding()(keras.ops.zeros((1, 2, 4)))[0, 1]  # sin 1, cos 1, sin 0.01, cos 0.01
     """
 
-    def __init__(self, kind: str = "sinusoidal", max_positions: int = 1024, **kwargs: Any):
+    def __init__(self, kind: str = "sinusoidal", max_positions: int = 1024, offset: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         if kind not in POSITIONAL_ENCODINGS:
             raise ValueError(
                 f"PositionalEncoding's kind must be one of {', '.join(POSITIONAL_ENCODINGS)}. Received: kind={kind!r}."
             )
+        if offset < 0 or (offset and kind == "learned"):
+            raise ValueError(
+                "PositionalEncoding's offset must be 0 for learned positions and not negative for others. Received: "
+                f"offset={offset}, kind={kind!r}."
+            )
         self.kind = kind
         self.max_positions = max_positions
+        self.offset = offset
         self.supports_masking = True
 
     def build(self, inputs_shape: tuple, positions_shape: tuple | None = None) -> None:
@@ -85,7 +92,8 @@ class PositionalEncoding(keras.layers.Layer):
         if self.kind == "learned":
             encoding = ops.cast(ops.take(self.table, positions, axis=0), "float32")
         else:
-            encoding = sinusoidal_encoding(positions, inputs.shape[-1], self.kind)
+            places = ops.cast(positions, "float32") + self.offset
+            encoding = sinusoidal_encoding(places, inputs.shape[-1], self.kind)
         return ops.cast(ops.cast(inputs, "float32") + encoding, inputs.dtype)
 
     def _check_length(self, length: int | None) -> None:
@@ -99,4 +107,5 @@ class PositionalEncoding(keras.layers.Layer):
         return inputs_shape
 
     def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"kind": self.kind, "max_positions": self.max_positions}
+        names = ("kind", "max_positions", "offset")
+        return super().get_config() | {name: getattr(self, name) for name in names}

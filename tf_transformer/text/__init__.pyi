@@ -1,3 +1,8 @@
+from ._language_tokens import LanguageTokens as LanguageTokens
+from ._languages import LanguageError as LanguageError
+from ._languages import Languages as Languages
+from ._languages import tag_of as tag_of
+from ._languages import two_letters as two_letters
 from ._lines import MAX_LINE_BYTES as MAX_LINE_BYTES
 from ._lines import LineTooLongError as LineTooLongError
 from ._lines import as_cell as as_cell
@@ -42,6 +47,9 @@ __all__ = [
     "PAD_ID",
     "UNK_ID",
     "IdMap",
+    "LanguageError",
+    "LanguageTokens",
+    "Languages",
     "LineTooLongError",
     "Segmenter",
     "Segments",
@@ -67,7 +75,9 @@ __all__ = [
     "save_tokenizers",
     "split_long_sentences",
     "split_words",
+    "tag_of",
     "train_model",
     "train_tokenizer",
+    "two_letters",
     "words_of",
 ]

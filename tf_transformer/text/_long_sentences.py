@@ -52,7 +52,8 @@ def _marked(sentences: tf.Tensor, tokenizer: Tokenizer, limit: int) -> tf.Tensor
     most = max(1, limit - eos)
     letters = rf"(?s)(.{{1,{min(100, max(1, most // 8))}}})"
     parts, owners = sentences, tf.range(tf.size(sentences))
-    for pattern in (_CLAUSES, _WORDS, letters):
+    # The last is for characters of many tokens, as of byte fallback after NFKC.
+    for pattern in (_CLAUSES, _WORDS, letters, r"(?s)(.)"):
         long = count_tokens(parts, tokenizer, limit) - eos > most
         broken = tf.strings.regex_replace(parts, pattern, rf"\1{BREAK}")
         broken = tf.strings.regex_replace(broken, rf"{BREAK}\z", "")

@@ -1,6 +1,7 @@
 """Subwords: one SentencePiece model in Python, without TensorFlow, as the workers of `prepare` use it."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import re
@@ -152,6 +153,11 @@ class Subwords:
         special = {self.eos_id: "</s>", self.pad_id: "<pad>", self.bos_id: "<s>"}
         return [special.get(int(i)) or self._processor.id_to_piece(self._piece_of(int(i))) for i in ids]
 
+    def id_of(self, piece: str) -> int:
+        """The id of a piece; UNK if there is no such piece."""
+        i = self._processor.piece_to_id(piece)
+        return i if self.id_map is None else self._to_model[i]
+
     def surface_sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """Per SentencePiece id: bytes it adds to a text, and how many of them are leading spaces; int32 tables."""
         surfaces = [self._surface(i) for i in range(self._pieces)]
@@ -165,6 +171,20 @@ class Subwords:
         if p.is_byte(piece):
             return "?"  # any one byte
         return "" if p.is_control(piece) else p.id_to_piece(piece).replace("▁", " ")
+
+    def texts(self) -> list[str]:
+        """Per id, what its piece adds to a text: a space for "▁", nothing for control symbols; UNK is "⁇"."""
+        p = self._processor
+        texts = ["" if p.is_control(i) else p.id_to_piece(i).replace("▁", " ") for i in range(self._pieces)]
+        texts[self.unknown_piece] = "⁇"
+        special = (self.eos_id, self.pad_id, self.bos_id)
+        return ["" if i in special else texts[self._piece_of(i)] for i in range(self.vocab_size)]
+
+    @functools.cached_property
+    def byte_fallback(self) -> bool:
+        """Whether each of the 256 bytes has a piece with an id: no text is unknown then."""
+        found = [i for i in range(self._pieces) if self._processor.is_byte(i)]
+        return len(found) == 256 and (self.id_map is None or all(self._to_model[i] != self.unk_id for i in found))
 
     def _piece_of(self, i: int) -> int:
         if not 0 <= i < self.vocab_size:

@@ -11,6 +11,7 @@ import tensorflow_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer  # Private API: see tests/unit/test_private_apis.py
 
 from tf_transformer._files import atomic_write, write_text
+from tf_transformer.text._languages import LANGUAGES_FILE, Languages
 from tf_transformer.text._model_file import TokenizerError, read_model_file
 from tf_transformer.text._subwords import IdMap, Subwords
 from tf_transformer.text._vocabulary import train_model
@@ -121,6 +122,15 @@ class Tokenizer(tf.Module):
         """The piece of each id, for display: ids of any shape, within the vocabulary, to strings."""
         return self._op.id_to_string(self._to_pieces(ids))
 
+    def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
+        """What the piece of each id adds to a text; not for vocabularies with byte fallback. Shapes as they are."""
+        return tf.gather(tf.constant(self._subwords.texts()), ids)
+
+    @property
+    def byte_fallback(self) -> bool:
+        """Whether no text is unknown, because each byte has a piece."""
+        return self._subwords.byte_fallback
+
     def _to_pieces(self, ids: tf.Tensor) -> tf.Tensor:
         if self.id_map is None:
             return ids
@@ -159,11 +169,13 @@ class TokenizerPair:
     """The tokenizer of the source text and that of the target text.
 
     Files, in a prepared directory and in a WORKDIR: `tokenizer.model` if they are shared, else `source.model`
-    and `target.model`; beside each, for models trained elsewhere, its table of ids (`source.ids.json`).
+    and `target.model`; beside each, for models trained elsewhere, its table of ids (`source.ids.json`); and the
+    languages of a multilingual model (`languages.json`).
     """
 
     source: Tokenizer
     target: Tokenizer
+    languages: Languages | None = None
 
     @classmethod
     def of(cls, shared: Tokenizer) -> "TokenizerPair":
@@ -184,6 +196,14 @@ def save_tokenizers(tokenizers: TokenizerPair, directory: str | os.PathLike) -> 
     """Write the files of `tokenizers` into `directory` and return their paths."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
+    paths = _save_models(tokenizers, directory)
+    if tokenizers.languages is not None:
+        paths.append(directory / LANGUAGES_FILE)
+        write_text(paths[-1], tokenizers.languages.to_json())
+    return paths
+
+
+def _save_models(tokenizers: TokenizerPair, directory: pathlib.Path) -> list[pathlib.Path]:
     if tokenizers.shared:
         return _save(tokenizers.source, directory, SHARED)
     return _save(tokenizers.source, directory, SOURCE) + _save(tokenizers.target, directory, TARGET)
@@ -193,13 +213,22 @@ def load_tokenizers(directory: str | os.PathLike) -> TokenizerPair:
     """The tokenizers whose files are in `directory`; a missing or bad file is a TokenizerError naming it."""
     directory = pathlib.Path(directory)
     if (directory / f"{SHARED}.model").exists():
-        return TokenizerPair.of(_load(directory, SHARED))
+        return _with_languages(TokenizerPair.of(_load(directory, SHARED)), directory)
     if (directory / f"{SOURCE}.model").exists():
-        return TokenizerPair(_load(directory, SOURCE), _load(directory, TARGET))
+        return _with_languages(TokenizerPair(_load(directory, SOURCE), _load(directory, TARGET)), directory)
     raise TokenizerError(
         f"Expected tokenizer.model, or source.model and target.model, in {directory}. Received: neither. "
         "Is it a prepared directory or a WORKDIR?"
     )
+
+
+def _with_languages(tokenizers: TokenizerPair, directory: pathlib.Path) -> TokenizerPair:
+    """The tokenizers with the languages beside them, if there are any."""
+    file = directory / LANGUAGES_FILE
+    if not file.is_file():
+        return tokenizers
+    size = min(tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    return dataclasses.replace(tokenizers, languages=Languages.from_file(file, size))
 
 
 def _load(directory: pathlib.Path, stem: str) -> Tokenizer:

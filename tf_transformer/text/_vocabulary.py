@@ -1,4 +1,4 @@
-"""Training a vocabulary: SentencePiece BPE with plain options, so that every server gives the same ids."""
+"""Training a vocabulary: SentencePiece BPE with byte fallback, whose ids every supported server reproduces."""
 
 import io
 import itertools
@@ -7,9 +7,10 @@ import math
 import random
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from tf_transformer.text._model_file import TokenizerError
 from tf_transformer.text._subwords import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Subwords, to_valid_text
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 MIN_VOCAB_SIZE = 128
 MAX_VOCAB_SIZE = 500_000
+BYTE_FALLBACK_SIZE = 600
+"""Vocabularies of at least this size have byte fallback: a piece for each of the 256 bytes, so that none is unknown."""
 
 # Every printable ASCII character is in every vocabulary: HTML, URLs and code survive even where the corpus has none.
 _ASCII = "".join(sorted(set(string.printable) - set(string.whitespace)))
@@ -34,23 +37,38 @@ def default_vocab_size(source_language: str, target_language: str, pairs: int | 
 
 
 def train_model(
-    texts: Iterable[str | bytes], vocab_size: int, exact: bool = True, character_coverage: float = 0.9999
+    texts: Iterable[str | bytes],
+    vocab_size: int,
+    exact: bool = True,
+    character_coverage: float = 0.9999,
+    control_symbols: Sequence[str] = (),
 ) -> bytes:
     """The bytes of a SentencePiece BPE model of `vocab_size` pieces, trained on `texts` (both languages').
 
     Args:
         texts: sentences; SentencePiece holds them in memory, so bound them: see `Subsample`.
-        vocab_size: pieces in all, the four special ones and all printable ASCII characters included.
+        vocab_size: pieces in all, the four special ones and all printable ASCII characters included. From
+            `BYTE_FALLBACK_SIZE` on, 256 of them are bytes, which spell the characters that have no piece.
         exact: if the texts cannot support `vocab_size`, raise; otherwise take the largest size they can.
         character_coverage: the share of the text's characters that get a piece of their own.
+        control_symbols: tokens that no text contains, such as those of languages.
     """
     if not MIN_VOCAB_SIZE <= vocab_size <= MAX_VOCAB_SIZE:
         raise TokenizerError(
             f"Expected a vocabulary size from {MIN_VOCAB_SIZE} to {MAX_VOCAB_SIZE:,}. Received: {vocab_size:,}."
         )
     texts = _not_empty(texts)
-    model = _train(_with_ascii(texts), vocab_size, character_coverage)
+    model = _train(_with_ascii(texts), vocab_size, character_coverage, control_symbols)
     size = Subwords(model).vocab_size
+    if size < BYTE_FALLBACK_SIZE <= vocab_size:
+        model = _without_bytes(model)
+        size = Subwords(model).vocab_size
+    if size < BYTE_FALLBACK_SIZE:
+        logger.info(
+            "a vocabulary of %d pieces has no byte fallback, and characters that it lacks are unknown: that takes a "
+            "vocabulary of at least %d",
+            size, BYTE_FALLBACK_SIZE,
+        )  # fmt: skip
     if size < vocab_size:
         if exact:
             raise TokenizerError(
@@ -103,7 +121,9 @@ def limit_bytes(texts: Iterable[bytes], max_bytes: int) -> list[bytes]:
     return limited
 
 
-def _train(texts: Iterator[str], vocab_size: int, character_coverage: float) -> bytes:
+def _train(
+    texts: Iterator[str], vocab_size: int, character_coverage: float, control_symbols: Sequence[str] = ()
+) -> bytes:
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -114,7 +134,8 @@ def _train(texts: Iterator[str], vocab_size: int, character_coverage: float) -> 
             normalization_rule_name="nmt_nfkc",
             character_coverage=character_coverage,
             required_chars=_ASCII,
-            byte_fallback=False,
+            control_symbols=list(control_symbols),
+            byte_fallback=vocab_size >= BYTE_FALLBACK_SIZE,
             hard_vocab_limit=False,
             pad_id=PAD_ID,
             unk_id=UNK_ID,
@@ -131,6 +152,17 @@ def _train(texts: Iterator[str], vocab_size: int, character_coverage: float) -> 
             f"{vocab_size:,}."
         ) from None
     return model.getvalue()
+
+
+def _without_bytes(model: bytes) -> bytes:
+    """The model without its byte pieces, for a text that supports few others."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    kept = [piece for piece in proto.pieces if piece.type != piece.BYTE]
+    del proto.pieces[:]
+    proto.pieces.extend(kept)
+    proto.trainer_spec.byte_fallback = False
+    proto.trainer_spec.vocab_size = len(kept)
+    return proto.SerializeToString(deterministic=True)
 
 
 def _not_empty(texts: Iterable[str | bytes]) -> Iterator[str]:

@@ -247,9 +247,20 @@ class _Run:
         training = self._config.training
         if training.bleu_steps is None or "validation" not in self._prepared.splits or not self._worker.is_chief:
             return None
-        sources, references = (side[: training.bleu_samples] for side in self._prepared.lines("validation"))
-        language, decoding = self._prepared.target_language, self._config.decoding
-        return SampleTranslations(state.model, self._prepared.tokenizers, sources, references, language, decoding)
+        columns = *self._prepared.lines("validation"), self._prepared.language_pairs("validation")
+        chosen = _spread(list(zip(*columns)), training.bleu_samples)
+        sources, references, languages = ([line[column] for line in chosen] for column in range(3))
+        tokenizers, decoding = self._prepared.tokenizers, self._config.decoding
+        return SampleTranslations(state.model, tokenizers, sources, references, languages, decoding)
+
+
+def _spread(lines: list[tuple], count: int) -> list[tuple]:
+    """The first lines, as many of each language pair, which is the last column."""
+    groups: dict = {}
+    for line in lines:
+        groups.setdefault(line[-1], []).append(line)
+    each = max(1, count // max(1, len(groups)))
+    return [line for group in groups.values() for line in group[:each]]
 
 
 def _schedule(config: Config) -> keras.optimizers.schedules.LearningRateSchedule:

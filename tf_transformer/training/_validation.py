@@ -12,7 +12,7 @@ from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import Translator
 from tf_transformer.evaluation import Score, sacrebleu_score
 from tf_transformer.model import Transformer
-from tf_transformer.text import TokenizerPair
+from tf_transformer.text import TokenizerPair, two_letters
 from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._input import take_position
 
@@ -83,7 +83,7 @@ class SampleTranslations:
         model: the model in training.
         tokenizers: tokenizers of the model.
         sources, references: validation sentences.
-        target_language: language code for the tokenization of BLEU.
+        languages: source and target language of each sentence; the target's is also for the tokenization of BLEU.
         decoding: length limits; its beam size is not used.
     """
 
@@ -93,15 +93,32 @@ class SampleTranslations:
         tokenizers: TokenizerPair,
         sources: list[str],
         references: list[str],
-        target_language: str,
+        languages: list[tuple[str | None, str | None]],
         decoding: DecodingConfig,
     ):
         greedy = dataclasses.replace(decoding, beam_size=1, nbest=1, sampling=False, segmentation=False)
         self._translator = Translator(model, tokenizers, greedy)
-        self._sources, self._references, self._language = sources, references, target_language
+        self._sources, self._references, self._pairs = sources, references, languages
 
     def __call__(self) -> tuple[Score, list[tuple[str, str, str]]]:
         """Return the score, and (source, reference, translation) of the first five sentences."""
-        translations = self._translator(self._sources)
-        score = sacrebleu_score(translations, self._references, self._language)
+        translations = self._translate()
+        targets = {target for _, target in self._pairs}
+        language = two_letters(targets.pop()) if len(targets) == 1 else None
+        score = sacrebleu_score(translations, self._references, language)
         return score, list(zip(self._sources, self._references, translations))[:5]
+
+    def _translate(self) -> list[str]:
+        """The translations of all sentences, of a multilingual model those of one source language at a time."""
+        if self._translator.languages is None:
+            return self._translator(self._sources)
+        found = [""] * len(self._sources)
+        for source in dict.fromkeys(source for source, _ in self._pairs):
+            places = [place for place, pair in enumerate(self._pairs) if pair[0] == source]
+            texts, targets = (
+                [self._sources[place] for place in places],
+                [str(self._pairs[place][1]) for place in places],
+            )
+            for place, text in zip(places, self._translator(texts, source_language=source, target_language=targets)):
+                found[place] = text
+        return found

@@ -225,7 +225,7 @@ def set_aside_after(directory: str | os.PathLike, step: int) -> None:
 
 def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
     try:
-        safetensors.numpy.save_file({name: np.array(value, order="C") for name, value in tensors.items()}, file)
+        safetensors.numpy.save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, file)
     except safetensors.SafetensorError as error:
         raise OSError(f"{file.name}: {error}") from error
 

@@ -5,9 +5,9 @@ import lzma
 
 import pytest
 
-from tf_transformer.data.corpora import _text_files as line_file
+from tf_transformer.data.corpora import _line_file as line_file
 from tf_transformer.data.corpora._corpus import CorpusError
-from tf_transformer.data.corpora._text_files import LineFile
+from tf_transformer.data.corpora._line_file import LineFile
 
 TEXT = "erste\nzweite Zeile\r\nfünfte \u2028 noch fünfte\n\nletzte".encode()
 LINES = TEXT.split(b"\n")

@@ -13,7 +13,7 @@ from tf_transformer.decoding._documents import translate_texts
 from tf_transformer.model import Transformer
 from tf_transformer.text import Segmenter
 
-SEARCH = DecodingConfig(beam_size=2, max_source_length=13, max_extra_length=5)
+SEARCH = DecodingConfig(beam_size=2, max_source_length=13, max_extra_length=5, failure_detection=False)
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ class Aligning(Shouting):
 
 def test_alignment_as_pharaoh_and_as_json():
     translation = LineTranslation(Aligning(), alignment="pharaoh")
-    assert list(translation([b"a b", b"", b"."])) == ["a b ||| b a ||| 0-0 1-1\n ||| |||\n. ||| . ||| 0-0\n"]
+    assert list(translation([b"a b", b"", b"."])) == ["a b ||| b a ||| 0-0 1-1\n |||  ||| \n. ||| . ||| 0-0\n"]
     assert (translation.lines, translation.num_several) == (3, 1)
     (line,) = LineTranslation(Aligning(), alignment="json")([b"a"])
     assert json.loads(line) == {

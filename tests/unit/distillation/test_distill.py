@@ -107,6 +107,10 @@ def test_a_stop_during_the_translation_ends_before_the_data_is_made(prepared, te
     assert not (tmp_path / "s" / "data").exists() and calls == []
 
 
+def test_default_fields_of_the_search_are_no_part_of_the_origin(teacher):
+    assert teacher.resolved().origin()["decoding"] == {"beam_size": 2, "max_extra_length": 2}
+
+
 def test_data_of_another_tokenizer_is_rejected(teacher, tmp_path):
     other = toy_data(tmp_path, vocabulary=140)
     with pytest.raises(ValueError, match="prepare --tokenizer"):

@@ -91,14 +91,11 @@ def test_nothing_but_an_older_record_is_replaced(tmp_path):
 def test_an_older_record_stays_when_the_new_one_cannot_come(tmp_path, monkeypatch):
     evaluation = evaluate(Echo(), SOURCES, REFERENCES, bootstrap=0)
     path = write_record(tmp_path / "test", evaluation, SOURCES, REFERENCES, {"step": 1}, [])
-    rename = type(path).rename
 
-    def fail(source, target):
-        if source.name == "new":
-            raise OSError("no")
-        return rename(source, target)
+    def fail(*_):
+        raise OSError("no")
 
-    monkeypatch.setattr(type(path), "rename", fail)
+    monkeypatch.setattr("tf_transformer._files._put_in_place", fail)
     with pytest.raises(OSError, match="no"):
         write_record(path, evaluation, SOURCES, REFERENCES, {"step": 2}, [])
     [left] = tmp_path.iterdir()

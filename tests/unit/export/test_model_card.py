@@ -1,5 +1,6 @@
 """The model card: what it carries on from the work directory, and what it leaves out."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -10,6 +11,7 @@ import pytest
 from toy_saved_model import write_toy
 from toy_workdir import toy_workdir
 
+from tf_transformer.decoding import WARNINGS
 from tf_transformer.evaluation._evaluation import Evaluation
 from tf_transformer.evaluation._record import write_record
 from tf_transformer.evaluation._scores import corpus_scores
@@ -47,8 +49,9 @@ def workdir(made, tmp_path):
 
 def card(workdir, report, **changes):
     weights = changes.pop("weights", "float32")
+    decoding = changes.pop("decoding", workdir.config.decoding)
     candidate = types.SimpleNamespace(
-        facts=card_facts(workdir, workdir.checkpoint(), workdir.config.decoding, weights, 30_011),
+        facts=card_facts(workdir, workdir.checkpoint(), decoding, weights, 30_011),
         rounding=None,
         restriction=None,
         sentences=[b""] * 200,
@@ -113,6 +116,16 @@ def test_the_licence_of_imported_weights_is_carried_on(workdir, made, tmp_path):
 def test_what_smaller_weights_changed(workdir, made, tmp_path):
     write_model_card(tmp_path, card(workdir, made[1], weights="float16", rounding=Rounding(200, 3, 1.3e-4)))
     assert "3 of 200 translations" in (tmp_path / "README.md").read_text()
+
+
+def test_the_card_explains_the_warnings(workdir, made):
+    text = card_text(card(workdir, made[1]))
+    assert all(f"| `{code}` | {meaning} |" in text for code, meaning in WARNINGS.items())
+    assert "failure detection is off" in text
+    on, plain = (dataclasses.replace(workdir.config.decoding, **{name: value}) for name, value in
+                 (("failure_detection", True), ("segmentation", False)))  # fmt: skip
+    assert "failure detection is off" not in card_text(card(workdir, made[1], decoding=on))
+    assert "## Warnings" not in card_text(card(workdir, made[1], decoding=plain))
 
 
 BATCHING_FLAGS = {"--enable_per_model_batching_parameters", "--rest_api_num_threads=64", "--max_num_load_retries=0"}

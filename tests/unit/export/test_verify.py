@@ -1,6 +1,7 @@
 """The gate: what counts as the same answer, and what is shown when one is not."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -77,11 +78,13 @@ def test_the_message_shows_the_row_and_both_sides(monkeypatch):
     assert "checkpoint: ['zwei']" in message and "export:     ['zwo']" in message
 
 
-def test_a_clean_process_answers_and_a_wrong_model_is_noticed(tmp_path):
+def test_a_clean_process_answers_and_a_wrong_model_is_noticed(tmp_path, monkeypatch):
     toy = write_toy(tmp_path / "right", "<")
     requests, expected = trial_requests(toy.signatures(), [TEXTS], [[]])
-    assert {name for name, _ in requests} == set(INPUTS) - {"model_card"}
-    assert verify_export(tmp_path / "right", requests, expected).rows == 5 * len(TEXTS) + 2 * 3 + len(SCRIPTS)
+    assert {name for name, _ in requests} == set(INPUTS) - {"model_card", "translate_to"}
+    monkeypatch.chdir(tmp_path)  # relative paths: the process has another working directory
+    trial = verify_export(pathlib.Path("right"), requests, expected, scratch=pathlib.Path())
+    assert trial.rows == 5 * len(TEXTS) + 2 * 3 + len(SCRIPTS)
 
     write_toy(tmp_path / "wrong", ">")
     with pytest.raises(ExportRejected, match="checkpoint: '<AB'\n    export:     '>AB'"):

@@ -126,7 +126,7 @@ def test_a_torch_pickle_is_not_opened(tmp_path):
 
 
 HUGGING_FACE = {
-    "model_type": ("t5", "model_type must be 'marian'. Received: 't5'"),
+    "model_type": ("t5", "model_type must be one of 'marian', 'm2m_100', 'mbart'. Received: 't5'"),
     "activation_function": ("gelu_new", "Received: 'gelu_new'"),
     "normalize_before": (True, "normalize_before must be False"),
     "decoder_ffn_dim": (41, "decoder_ffn_dim must be 37. Received: 41"),

@@ -99,14 +99,14 @@ def test_special_and_added_tokens_stay(toy, tmp_path):
 def test_translations_of_kept_text_do_not_change(tmp_path, name):
     sources = json.loads((MARIAN_MODELS / name / "reference.json").read_text())["source"][:3]
     whole = import_model(MARIAN_MODELS / name, tmp_path / "whole", licence="none")
-    translations = Translator.from_workdir(whole.path, beam_size=1)(sources)
+    translations = Translator.from_workdir(whole.path, beam_size=1, failure_detection=False)(sources)
     (tmp_path / "kept.txt").write_text("\n".join(sources + translations) + "\n")
     small = import_model(
         MARIAN_MODELS / name, tmp_path / "small", licence="none", keep_pieces_of=[tmp_path / "kept.txt"]
     )
     before, after = json.loads((small.path / "import.json").read_text())["trimmed"]["target"]
     assert after < before
-    assert Translator.from_workdir(small.path, beam_size=1)(sources) == translations
+    assert Translator.from_workdir(small.path, beam_size=1, failure_detection=False)(sources) == translations
 
 
 def test_a_language_keeps_its_script(toy):

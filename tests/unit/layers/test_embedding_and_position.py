@@ -87,3 +87,10 @@ def test_logits_in_a_functional_model_follow_the_table():
     layer.table.assign(2 * layer.table)
     table = layer.table.numpy()
     np.testing.assert_allclose(model(np.array([[5, 6]]))[0], 2 * table[[5, 6]] @ table.T, rtol=1e-4)
+
+
+def test_positions_may_count_from_an_offset():
+    got = layers.PositionalEncoding("t2t", offset=2)(ops.zeros((1, 5, 26)))
+    np.testing.assert_allclose(got[0], position(5, 26, "t2t", start=2), atol=2e-6)
+    with pytest.raises(ValueError, match=r"offset must be 0 for learned positions.* Received: offset=1"):
+        layers.PositionalEncoding("learned", offset=1)

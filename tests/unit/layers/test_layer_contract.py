@@ -30,7 +30,7 @@ CASES = {
     "feed-forward": (layers.FeedForward, dict(feed_forward_dim=17, activation="gelu", dropout=0.1), [SOURCE]),
     "embedding": (layers.SharedEmbedding, dict(vocab_size=19, model_dim=D, scale_embeddings=True, pad_id=0), [IDS]),
     "positions": (layers.PositionalEncoding, dict(kind="sinusoidal", max_positions=31), [SOURCE]),
-    "t2t positions": (layers.PositionalEncoding, dict(kind="t2t"), [SOURCE]),
+    "t2t positions": (layers.PositionalEncoding, dict(kind="t2t", offset=2), [SOURCE]),
     "marian positions": (layers.PositionalEncoding, dict(kind="marian"), [SOURCE]),
     "learned positions": (layers.PositionalEncoding, dict(kind="learned", max_positions=31), [SOURCE]),
     "encoder layer": (layers.EncoderLayer, dict(**BLOCK, activation="silu"), [SOURCE]),

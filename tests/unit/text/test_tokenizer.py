@@ -3,7 +3,9 @@
 import dataclasses
 import pickle
 import random
+import unicodedata
 
+import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -78,10 +80,50 @@ def test_text_comes_back_normalised(tokenizer):
     assert tokenizer.decode(tokenizer.encode("  Ｈｅｌｌｏ \u00a0 e\u0301 ")) == "Hello é"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Łódź", "Łódź, Gdańsk i Kraków", "me@example.org", "Ærøskøbing 😀👩‍👩‍👧‍👦🇩🇪!", "也 𠮷野家 ꙮ ᚠᛇᚻ",
+        "የኢትዮጵያ ቋንቋ", "தமிழ் မြန်မာ ខ្មែរ ᏣᎳᎩ", "∀x∈ℝ → ∞", "C:\\temp\\x.txt #tag $5 100%",
+    ],
+    ids=shortened,
+)  # fmt: skip
+def test_text_of_any_script_comes_back_from_the_graph(tokenizer, text):
+    ids = tokenizer.tokenize(tf.constant([text]))
+    assert tokenizer.unk_id not in ids.to_list()[0]
+    normalized = unicodedata.normalize("NFKC", text)
+    assert tokenizer.detokenize(ids.to_tensor()).numpy()[0].decode() == normalized
+
+
+@hypothesis.settings(derandomize=True, deadline=None, max_examples=60)
+@hypothesis.given(hypothesis.strategies.lists(hypothesis.strategies.text(max_size=30), min_size=1, max_size=8))
+def test_nothing_is_unknown_to_byte_fallback(tokenizer, texts):
+    texts = [text.encode("utf-8", "surrogatepass") for text in texts]
+    ids = tokenizer.tokenize(tf.constant(texts, tf.string, [len(texts)]))
+    assert tokenizer.unk_id not in ids.flat_values.numpy()
+    assert ids.to_list() == tokenizer.encode_batch(texts)
+    again = tokenizer.detokenize(ids.to_tensor())
+    assert [text.decode() for text in again.numpy()] == [tokenizer.decode(row) for row in ids.to_list()]
+    # What was normalized once comes back unchanged.
+    assert tokenizer.detokenize(tokenizer.tokenize(again).to_tensor()).numpy().tolist() == again.numpy().tolist()
+
+
+def test_incomplete_bytes_become_replacement_characters(tokenizer):
+    def ids_of(data):
+        return [tokenizer.pieces(range(tokenizer.vocab_size)).index(f"<0x{byte:02X}>") for byte in data]
+
+    word = tokenizer.encode("bridge")[:-1]
+    rows = [ids_of("Ł".encode()), ids_of(b"\xc5"), [*word, *ids_of(b"\xe4\xb8")], [*ids_of(b"\x81\xff"), *word]]
+    width = max(map(len, rows))
+    texts = tokenizer.detokenize(tf.constant([row + [0] * (width - len(row)) for row in rows])).numpy()
+    assert [text.decode() for text in texts] == [tokenizer.decode(row) for row in rows]
+    assert texts[0].decode() == "Ł"
+    assert all("\ufffd" in text.decode() for text in texts[1:])
+
+
 def test_special_ids(tokenizer):
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == (0, 1, 2, 3)
     assert tokenizer.vocab_size == 733
-    assert tokenizer.unk_id in tokenizer.encode("\u4e5f")
     assert tokenizer.encode("") == [3]
     assert tokenizer.pieces([2, 3, 0]) == ["<s>", "</s>", "<pad>"]
 

@@ -1,10 +1,13 @@
 """Training a vocabulary: sizes, what a small text supports, and the bounded sample it is trained on."""
 
+import logging
+import string
+
 import pytest
 
 from tf_transformer.text._model_file import TokenizerError
 from tf_transformer.text._subwords import Subwords
-from tf_transformer.text._vocabulary import Subsample, default_vocab_size, train_model
+from tf_transformer.text._vocabulary import BYTE_FALLBACK_SIZE, Subsample, default_vocab_size, train_model
 
 TEXTS = ["the cat sat on the mat", "die Katze saß auf der Matte"] * 5
 
@@ -31,6 +34,21 @@ def test_a_default_too_large_is_reduced_and_an_explicit_one_rejected():
     with pytest.raises(TokenizerError, match=f"of at most {largest}"):
         train_model(TEXTS, 37_000)
     assert Subwords(train_model(TEXTS, largest)).vocab_size == largest
+
+
+def test_byte_fallback_takes_a_vocabulary_of_600(caplog):
+    texts = [f"{first}{second}a {second}{first}o" for first in string.ascii_letters for second in string.ascii_letters]
+    caplog.set_level(logging.INFO)
+    assert "<0xC5>" in pieces_of(train_model(texts, BYTE_FALLBACK_SIZE))
+    assert not caplog.records
+    assert "<0xC5>" not in pieces_of(train_model(texts, BYTE_FALLBACK_SIZE - 1))
+    assert "a vocabulary of 599 pieces has no byte fallback" in caplog.text
+    assert "at least 600" in caplog.text
+
+
+def pieces_of(model):
+    subwords = Subwords(model)
+    return subwords.pieces(range(subwords.vocab_size))
 
 
 def test_more_characters_than_pieces_is_an_error():

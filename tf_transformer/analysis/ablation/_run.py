@@ -81,6 +81,8 @@ class Ablation:
         train: Callable[..., TrainingResult] = train,
     ) -> None:
         self._prepared = PreparedDataset(data)
+        if "language_pairs" in self._prepared.info:
+            raise ValueError(f"Expected data of one language pair. Received: {data}, {self._prepared.languages}.")
         self._prepared.lines(split)  # Complains now rather than after the first training.
         self.workdir = pathlib.Path(workdir)
         self._options, self._split, self._train = options, split, train

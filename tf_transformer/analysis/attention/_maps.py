@@ -103,7 +103,11 @@ def _stacked(layers: Iterable[Any]) -> np.ndarray:
 
 
 def maps_of_workdir(
-    path: str | os.PathLike, source: str, target: str | None = None, checkpoint: str = "auto"
+    path: str | os.PathLike,
+    source: str,
+    target: str | None = None,
+    checkpoint: str = "auto",
+    languages: tuple[str | None, str | None] = (None, None),
 ) -> AttentionMaps:
     """The maps of a trained model for `source` and its translation.
 
@@ -112,6 +116,7 @@ def maps_of_workdir(
         source: the sentence.
         target: its translation; None: the model's own.
         checkpoint: which one, as in `Workdir.checkpoint`.
+        languages: source and target language of a multilingual model; None: those of the work directory.
     """
     from tf_transformer.decoding import Translator
     from tf_transformer.text import Segmenter
@@ -123,12 +128,18 @@ def maps_of_workdir(
         logger.warning(f"The source has {sentences} sentences, and is taken for one: give a single sentence.")
     model = workdir.load_model(checkpoint)
     tokenizers = workdir.tokenizers
-    translator = Translator(model, tokenizers, dataclasses.replace(workdir.config.decoding, segmentation=False))
+    pair = workdir.language_pair(*languages)
+    decoding = dataclasses.replace(workdir.config.decoding, segmentation=False)
+    translator = Translator(model, tokenizers, decoding, pair[0], target_language=pair[1])
     target = translator([source])[0] if target is None else target
-    source_ids = _at_most(translator.longest_source, tokenizers.source, source, "source")
-    return maps_of_ids(
-        model, tokenizers, source_ids, _at_most(translator.longest_target, tokenizers.target, target, "translation")
+    more = int(tokenizers.languages is not None)
+    ids = (
+        [_at_most(translator.longest_source - more, tokenizers.source, source, "source")],
+        [_at_most(translator.longest_target - more, tokenizers.target, target, "translation")],
     )
+    if tokenizers.languages is not None:
+        ids = tokenizers.languages.tagged(pair[0] or "", pair[1] or "", *ids)
+    return maps_of_ids(model, tokenizers, ids[0][0], ids[1][0])
 
 
 def _at_most(limit: int, tokenizer: "Tokenizer", text: str, side: str) -> list[int]:

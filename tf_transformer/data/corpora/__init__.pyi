@@ -3,6 +3,7 @@ from ._beam_files import blocks_of as blocks_of
 from ._beam_files import open_text_files_on_beam as open_text_files_on_beam
 from ._corpus import Corpus as Corpus
 from ._corpus import CorpusError as CorpusError
+from ._corpus import LanguagePair as LanguagePair
 from ._corpus import Pair as Pair
 from ._corpus import Split as Split
 from ._open import open_corpus as open_corpus
@@ -17,6 +18,7 @@ __all__ = [
     "AlignedPair",
     "Corpus",
     "CorpusError",
+    "LanguagePair",
     "Pair",
     "Split",
     "WeightedFiles",

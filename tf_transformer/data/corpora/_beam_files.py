@@ -6,18 +6,17 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from tf_transformer._beam import BeamJobs, LineIndex, file_exists, find_files, index_lines, open_file
 from tf_transformer.data.corpora._corpus import Corpus, CorpusError, Split
+from tf_transformer.data.corpora._line_file import MAX_LINE_BYTES, OPENERS, LineFile
 from tf_transformer.data.corpora._text_files import (
-    MAX_LINE_BYTES,
-    OPENERS,
     Files,
-    LineFile,
     ParallelFiles,
     TabbedFile,
     WeightedFiles,
+    expand,
     open_text_files,
 )
 from tf_transformer.text import read_lines
@@ -120,12 +119,12 @@ def blocks_of(split: Split) -> list[Split]:
         sides: Any = split.source.blocks(), split.target.blocks()
         return [ParallelFiles(source, target, source.lines) for source, target in zip(*sides, strict=True)]
     if isinstance(split, TabbedFile) and _is_indexed(split.file):
-        files: Any = split.file.blocks()
-        return [TabbedFile(file, file.lines) for file in files]
+        blocks: list[Any] = split.file.blocks()
+        return [TabbedFile(block, block.lines) for block in blocks]
     return [split]
 
 
-def _is_indexed(file: LineFile) -> bool:
+def _is_indexed(file: LineFile) -> TypeGuard[BeamFile]:
     return isinstance(file, BeamFile) and not file.compressed
 
 
@@ -143,36 +142,17 @@ def open_text_files_on_beam(
         jobs: runs the workers.
         block_lines: lines that are read at a time.
     """
-    listed = {name: _expanded(given) for name, given in files.items() if given}
+    listed = {name: expand(name, given, lambda path: find_files(str(path))) for name, given in files.items() if given}
     paths = {str(path) for given in listed.values() for own in given for path in (own.source, own.target) if path}
     opened = _index(sorted(paths), jobs, block_lines)
 
     def indexed(own: WeightedFiles) -> WeightedFiles:
-        sides = {side: opened[str(path)] for side in ("source", "target") if (path := getattr(own, side)) is not None}
-        return dataclasses.replace(own, **sides)
+        source, target = (opened[str(path)] if path else None for path in (own.source, own.target))
+        return dataclasses.replace(own, source=source, target=target)
 
     return open_text_files(
         {name: [indexed(own) for own in given] for name, given in listed.items()}, source_language, target_language
     )
-
-
-def _expanded(files: Files) -> list[WeightedFiles]:
-    """The files of a split without wildcards."""
-    found = []
-    for own in [WeightedFiles(*files)] if isinstance(files, tuple) else files:
-        sides = [find_files(str(path)) if path is not None else [] for path in (own.source, own.target)]
-        for path, names in zip((own.source, own.target), sides):
-            if path is not None and not names:
-                raise CorpusError(f"Expected files for {path}. Received: none that matches; check the pattern.")
-        if all(sides) and len(sides[0]) != len(sides[1]):
-            raise CorpusError(
-                f"Expected as many source files as target files. Received: {len(sides[0])} for {own.source} and "
-                f"{len(sides[1])} for {own.target}; name them so that both sides sort alike."
-            )
-        count = max(map(len, sides))
-        columns = [names or [None] * count for names in sides]
-        found += [dataclasses.replace(own, source=source, target=target) for source, target in zip(*columns)]
-    return found
 
 
 def _index(paths: list[str], jobs: BeamJobs, block_lines: int) -> dict[str, BeamFile]:

@@ -11,6 +11,7 @@ from typing import Protocol
 SPLITS = ("train", "validation", "test")
 
 Pair = tuple[bytes, bytes]
+LanguagePair = tuple[str, str]
 
 
 class CorpusError(ValueError):
@@ -36,7 +37,7 @@ class Corpus:
 
     Attributes:
         spec: what the corpus was opened with, as in `prepare --data SPEC`.
-        source_language, target_language: language codes such as "en" and "de".
+        source_language, target_language: language codes such as "en" and "de"; None: there are several.
         splits: `train`, `validation` and `test`, as far as the corpus has them. Each is a re-iterable of
             (source, target) pairs of bytes, read in bounded memory.
         identity: JSON-able facts that change whenever the pairs do: seeds and versions, sizes and hashes.
@@ -47,10 +48,25 @@ class Corpus:
     """
 
     spec: str
-    source_language: str
-    target_language: str
+    source_language: str | None
+    target_language: str | None
     splits: Mapping[str, Split]
     identity: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def language_pairs(self) -> tuple[LanguagePair, ...]:
+        """The languages of a corpus of several pairs, each pair once; empty for a corpus of one."""
+        return tuple(dict.fromkeys(self.languages_of("train")))
+
+    def languages_of(self, split: str) -> tuple[LanguagePair, ...]:
+        """The languages of each part of a split of a corpus of several pairs; else empty."""
+        return getattr(self.splits.get(split), "languages", ())
+
+    @property
+    def languages(self) -> str:
+        """The languages as text."""
+        pairs = self.language_pairs or ((self.source_language, self.target_language),)
+        return ", ".join(f"{source} to {target}" for source, target in pairs)
 
     def fingerprint(self) -> str:
         """The sha256 of everything that determines the pairs: equal for the same input, on any machine."""

@@ -16,9 +16,9 @@ from multiprocessing import get_context, parent_process
 import numpy as np
 
 from tf_transformer.data._pair_ids import PairIds, id_type
-from tf_transformer.data.corpora import Pair
+from tf_transformer.data.corpora import LanguagePair, Pair
 from tf_transformer.data.preparation._spool import PairChunk
-from tf_transformer.text import Subwords
+from tf_transformer.text import Languages, Subwords
 
 # Below this many chunks a second process costs more than it saves.
 _MIN_PARALLEL_CHUNKS = 4
@@ -52,6 +52,8 @@ class Encoder:
         source, target: the vocabularies.
         max_length: pairs with a longer side, in tokens with EOS, are dropped and counted.
         held_out: numbers of pairs that are not encoded but handed back as text.
+        languages: of a multilingual vocabulary, whose tokens are put where the model reads them.
+        part_languages: codes of source and target of each part of the corpus, if there are `languages`.
         shards: to which pairs are dealt at random, so that each shard is a fair sample of the corpus.
         seed: of that.
     """
@@ -62,6 +64,8 @@ class Encoder:
     held_out: frozenset[int] = frozenset()
     shards: int = 1
     seed: int = 0
+    languages: Languages | None = None
+    part_languages: tuple[LanguagePair, ...] = ()
 
     @property
     def dtype(self) -> np.dtype:
@@ -76,6 +80,8 @@ class Encoder:
         source_ids, target_ids = self.source.encode_batch(sources), self.target.encode_batch(targets)
         ends = self.source.add_eos, self.target.add_eos
         filled = [p for p in zip(source_ids, target_ids) if len(p[0]) > ends[0] and len(p[1]) > ends[1]]
+        if self.languages is not None:
+            filled = self.tagged(filled, *self.part_languages[chunk.part])
         pairs = [p for p in filled if max(len(p[0]), len(p[1])) <= self.max_length]
         too_long = len(filled) - len(pairs)
         random = np.random.default_rng([self.seed, chunk.first])
@@ -87,6 +93,13 @@ class Encoder:
         ids = PairIds.of([p[0] for p in by_shard], [p[1] for p in by_shard], self.dtype)
         shard_counts = np.bincount(shard_of, minlength=self.shards)
         return Encoded(ids, shard_counts, chunk.pairs, too_long, len(sources) - len(filled), held_out)
+
+    def tagged(self, pairs: list[tuple[list[int], list[int]]], source: str, target: str) -> list:
+        """Pairs of ids with the tokens of their languages; without languages the pairs themselves."""
+        if self.languages is None:
+            return pairs
+        sides = [p[0] for p in pairs], [p[1] for p in pairs]
+        return list(zip(*self.languages.tagged(source, target, *sides)))
 
 
 def encode_chunks(encoder: Encoder, chunks: Sequence[PairChunk], workers: int) -> Iterator[Encoded]:

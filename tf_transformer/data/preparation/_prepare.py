@@ -17,13 +17,22 @@ from tf_transformer.data.preparation._dataset_info import describe, differences,
 from tf_transformer.data.preparation._encoding import Encoder
 from tf_transformer.data.preparation._engine import CleanPairs, Engine, OneMachine, parts_of
 from tf_transformer.data.preparation._held_out import write_texts, write_validation_records
+from tf_transformer.data.preparation._language_pairs import (
+    balance,
+    check_tokenizers,
+    part_languages,
+    runs_of,
+    target_tags,
+    trained_pair,
+)
 from tf_transformer.data.preparation._split_records import MAX_SHARDS
 from tf_transformer.text import Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
 
 logger = logging.getLogger(__name__)
 
 # The phrasebook has a small lexicon: frequent words have a piece of their own, endings and numbers are put together.
-PHRASEBOOK_VOCAB_SIZE = 2000
+# 256 of the pieces are bytes, which it does not need.
+PHRASEBOOK_VOCAB_SIZE = 2256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +48,8 @@ class PrepareOptions:
         vocabulary_pairs: maximum number of training pairs, chosen by `seed`, that the vocabulary is trained on.
         held_out_pairs: number of training pairs that become the validation set, if the corpus has none (at most 5 %).
         shard_pairs: approximate pairs per shard; more if there would be more than 128 shards.
+        temperature: of the sampling of several language pairs; 1: as many of each as there are. The largest pair occurs
+            once per epoch, one of n pairs (largest / n) ** (1 - 1 / temperature) times.
         seed: seed of all random choices.
     """
 
@@ -50,10 +61,11 @@ class PrepareOptions:
     vocabulary_pairs: int = 500_000
     held_out_pairs: int = 2000
     shard_pairs: int = 32_768
+    temperature: float = 1.0
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("max_length", "max_ratio", "vocabulary_pairs", "shard_pairs"):
+        for name in ("max_length", "max_ratio", "vocabulary_pairs", "shard_pairs", "temperature"):
             if getattr(self, name) < 1:
                 raise ValueError(f"Expected {name} to be at least 1. Received: {getattr(self, name)}.")
 
@@ -84,7 +96,7 @@ def prepare(
     options = options or PrepareOptions()
     output = pathlib.Path(output)
     if tokenizers is not None:
-        _check_padding(tokenizers)
+        check_tokenizers(corpus, tokenizers)
     inputs = inputs_of(corpus, options, tokenizers)
     remove_leftovers_of(output)
     if _is_done(output, corpus, inputs, overwrite):
@@ -97,23 +109,12 @@ def prepare(
     return PreparedDataset(output)
 
 
-def _check_padding(tokenizers: TokenizerPair) -> None:
-    """Reject tokenizers whose padding id is not 0: batches are padded, and losses masked, with 0."""
-    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
-        if tokenizer.pad_id != 0:
-            raise PreparedError(
-                f"Expected a tokenizer whose padding has the id 0. Received: {tokenizer.pad_id} for the {side}. Give "
-                "padding the id 0 in its table of ids, and the weights of its model the same order."
-            )
-
-
 def inputs_of(corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair | None) -> dict[str, object]:
     """Everything that decides the contents: equal inputs, equal directory."""
-    return {
-        "corpus": corpus.fingerprint(),
-        **dataclasses.asdict(options),
-        "tokenizer": tokenizers.sha256 if tokenizers else None,
-    }
+    given = dataclasses.asdict(options)
+    if options.temperature == 1.0:
+        del given["temperature"]  # the rule, and the fingerprints from before the field existed
+    return {"corpus": corpus.fingerprint(), **given, "tokenizer": tokenizers.sha256 if tokenizers else None}
 
 
 def _is_done(output: pathlib.Path, corpus: Corpus, inputs: dict, overwrite: bool) -> bool:
@@ -169,23 +170,27 @@ def _write(
     dataset: str,
 ) -> tuple[dict, TokenizerPair, int]:
     """Write all but `dataset.json`; return the facts of the splits, the tokenizers and their training pairs."""
-    spool = engine.clean(corpus, _cleaner(options), directory, options.vocabulary_pairs, options.seed)
-    reports = spool.reports
-    if not spool.pairs:
+    cleaned = engine.clean(corpus, _cleaner(options), directory, options.vocabulary_pairs, options.seed)
+    reports = cleaned.reports
+    if not cleaned.pairs:
         raise _nothing_left(_total(reports))
-    texts = [] if tokenizers else spool.sample()
-    tokenizers = tokenizers or TokenizerPair.of(_train(texts, corpus, options, spool.pairs))
+    if corpus.language_pairs:
+        balance(cleaned, corpus.languages_of("train"), options.temperature)
+    texts = [] if tokenizers else cleaned.sample()
+    tokenizers = tokenizers or trained_pair(corpus, _train(texts, corpus, options, cleaned.pairs))
     save_tokenizers(tokenizers, directory)
-    held_out = _choose_held_out(corpus, spool.pairs, options)
+    held_out = _choose_held_out(corpus, cleaned.pairs, options)
     encoder = Encoder(
         tokenizers.source.subwords,
         tokenizers.target.subwords,
         options.max_length,
         held_out,
-        shards=_num_shards(spool, options),
+        shards=_num_shards(cleaned, options),
         seed=options.seed,
+        languages=tokenizers.languages,
+        part_languages=part_languages(corpus, len(reports)) if tokenizers.languages else (),
     )
-    train = engine.encode(directory, spool, encoder, dataset)
+    train = engine.encode(directory, cleaned, encoder, dataset)
     report = _total(reports)
     report.dropped["too_many_tokens"] += train.too_long
     report.dropped["empty"] += train.empty
@@ -195,9 +200,10 @@ def _write(
     facts = {**train.facts, "cleaning": report.to_dict()}
     if len(reports) > 1:
         facts["corpora"] = _part_facts(corpus, reports, train.pairs_of_part)
-    texts_written = write_texts(directory, corpus, train.held_out)
+    texts_written = write_texts(directory, corpus, train.held_out, train.held_out_parts)
     if "validation" in texts_written:
-        texts_written["validation"] |= write_validation_records(directory, encoder, dataset)
+        runs = runs_of(corpus, texts_written["validation"]) if tokenizers.languages else ()
+        texts_written["validation"] |= write_validation_records(directory, encoder, dataset, runs)
     return {"train": facts, **texts_written}, tokenizers, len(texts)
 
 
@@ -210,8 +216,8 @@ def _cleaner(options: PrepareOptions) -> Cleaner:
     )
 
 
-def _num_shards(spool: CleanPairs, options: PrepareOptions) -> int:
-    pairs = sum(chunk.pairs * chunk.weight for chunk in spool.chunks)
+def _num_shards(cleaned: CleanPairs, options: PrepareOptions) -> int:
+    pairs = sum(chunk.pairs * chunk.weight for chunk in cleaned.chunks)
     return min(MAX_SHARDS, max(1, math.ceil(pairs / options.shard_pairs)))
 
 
@@ -236,6 +242,7 @@ def _part_facts(corpus: Corpus, reports: list[CleaningReport], pairs: dict[int, 
     return [
         {
             "files": [facts["name"] for facts in identity.values() if isinstance(facts, dict)],
+            **({"languages": identity["languages"]} if "languages" in identity else {}),
             "weight": weight,
             "cleaning": report.to_dict(),
             "pairs": pairs.get(number, 0),
@@ -248,11 +255,12 @@ def _train(texts: list[bytes], corpus: Corpus, options: PrepareOptions, pairs: i
     size = options.vocab_size or (
         PHRASEBOOK_VOCAB_SIZE
         if corpus.spec == "phrasebook"
-        else default_vocab_size(corpus.source_language, corpus.target_language, pairs)
+        else default_vocab_size(corpus.source_language or "", corpus.target_language or "", pairs)
     )
     logger.info("training a vocabulary of %s pieces on %s pairs", f"{size:,}", f"{len(texts):,}")
     sentences = (side for text in texts for side in text.split(b"\n"))
-    return Tokenizer(train_model(sentences, size, exact=options.vocab_size is not None))
+    tags = target_tags(corpus)
+    return Tokenizer(train_model(sentences, size, exact=options.vocab_size is not None, control_symbols=tags))
 
 
 def _choose_held_out(corpus: Corpus, pairs: int, options: PrepareOptions) -> frozenset[int]:

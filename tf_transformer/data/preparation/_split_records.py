@@ -12,7 +12,7 @@ from tf_transformer.data._prepared import lengths_name, record_origin, shard_nam
 from tf_transformer.data._records import ShardWriter
 from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.data.corpora import Pair
-from tf_transformer.data.preparation._dataset_info import file_facts, length_facts
+from tf_transformer.data.preparation._dataset_info import file_facts, length_facts, ratio_facts
 from tf_transformer.data.preparation._encoding import Encoder, encode_chunks
 from tf_transformer.data.preparation._spool import PairChunk
 
@@ -75,6 +75,7 @@ def split_facts(
         "target_tokens": int(tokens[1]),
         "source_lengths": length_facts(histograms[0]),
         "target_lengths": length_facts(histograms[1]),
+        "length_ratio": ratio_facts(counts.lengths, counts.pairs),
         "lengths_sha256": sha256_of_file(path),
         "shards": list(shards),
     }
@@ -87,6 +88,7 @@ class TrainingRecords:
         self.facts: dict[str, object] = {}
         self.too_long = self.empty = 0
         self.held_out: list[Pair] = []
+        self.held_out_parts: list[int] = []
         self.pairs_of_part: dict[int, int] = {}
 
     def count(self, part: int, pairs: int, too_long: int, empty: int, held_out: list[Pair]) -> None:
@@ -95,6 +97,7 @@ class TrainingRecords:
         self.too_long += too_long
         self.empty += empty
         self.held_out += held_out
+        self.held_out_parts += [part] * len(held_out)
 
 
 def write_training_split(

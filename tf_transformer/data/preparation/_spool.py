@@ -6,12 +6,12 @@ through pipes, and a corpus that is slow to read is read once.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import logging
 import pathlib
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Protocol
 
 import numpy as np
 
@@ -80,38 +80,35 @@ def pair_hashes(batch: Sequence[Pair]) -> np.ndarray:
 CHUNK_PAIRS = 8192
 
 
-class PairChunk(Protocol):
-    """Some consecutive pairs: the number of the first, how many, the files that they are from, and the text."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairChunk(abc.ABC):
+    """Some consecutive pairs of a corpus.
 
-    @property
-    def first(self) -> int: ...
+    Attributes:
+        first: number of the first pair.
+        pairs: how many there are.
+        part, weight: of the files that they are from.
+    """
 
-    @property
-    def pairs(self) -> int: ...
-
-    @property
-    def part(self) -> int: ...
-
-    @property
-    def weight(self) -> float: ...
-
-    def read(self) -> tuple[list[bytes], list[bytes]]: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Chunk:
-    """Some consecutive pairs of a spool: where they lie, which number the first has, and which files they are from."""
-
-    path: pathlib.Path
-    offset: int
-    size: int
     first: int
     pairs: int
     part: int = 0
     weight: float = 1.0
 
+    @abc.abstractmethod
     def read(self) -> tuple[list[bytes], list[bytes]]:
         """The sources and the targets."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Chunk(PairChunk):
+    """Pairs of a spool: `size` bytes of a file from `offset` on."""
+
+    path: pathlib.Path
+    offset: int
+    size: int
+
+    def read(self) -> tuple[list[bytes], list[bytes]]:
         with self.path.open("rb") as file:
             file.seek(self.offset)
             lines = file.read(self.size).split(b"\n")
@@ -154,7 +151,17 @@ class Spool:
     def _flush(self) -> None:
         data, count = b"".join(self._pending), len(self._pending)
         self._file.write(data)
-        self.chunks.append(Chunk(self._path, self._offset, len(data), self.pairs, count, self._part, self._weight))
+        self.chunks.append(
+            Chunk(
+                first=self.pairs,
+                pairs=count,
+                part=self._part,
+                weight=self._weight,
+                path=self._path,
+                offset=self._offset,
+                size=len(data),
+            )
+        )
         self._offset += len(data)
         self.pairs += count
         self._pending.clear()

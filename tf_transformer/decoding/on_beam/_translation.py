@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from io import BufferedIOBase
+from typing import TYPE_CHECKING, Any, cast
 
 from tf_transformer._beam import BeamJobs, create_file, file_exists, find_files, index_lines, join, open_file
 from tf_transformer._beam import read_bytes as _read
@@ -161,5 +162,5 @@ def _model_hash(path: str) -> str:
                 f"{os.path.basename(name)}. Check --saved-model."
             )
         with open_file(name) as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+            digest.update(hashlib.file_digest(cast(BufferedIOBase, stream), "sha256").digest())
     return digest.hexdigest()

@@ -5,6 +5,7 @@ The library `huggingface_hub` downloads, resumes and keeps them; $HF_HOME, $HF_E
 
 import contextlib
 import fnmatch
+import functools
 import logging
 import pathlib
 import re
@@ -26,7 +27,13 @@ _NAME = re.compile(r"hf:([\w.-]{1,96}/[\w.-]{1,96})(?:@([\w./-]{1,200}))?", re.A
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "tf_model.h5")
 _SHARD = "model-*-of-*.safetensors"
 _TOKENIZERS = ("*.spm", "sentencepiece*.model", "tokenizer.model", "spm.model", "source.model", "target.model")
-_HUGGING_FACE = ("config.json", "generation_config.json", "tokenizer_config.json", "vocab.json", "target_vocab.json")
+_HUGGING_FACE: tuple[str, ...] = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "target_vocab.json",
+)
 _HUGGING_FACE += ("special_tokens_map.json", "added_tokens.json", "tokenizer.json")
 _CTRANSLATE2 = ("model.bin", "config.json", "*vocabulary.json", "*vocabulary.txt")
 _MARIAN = ("*.npz", "*.bin", "*.yml")
@@ -58,7 +65,7 @@ def download_repository(name: str) -> Download:
         raise ImportedModelError(f"{name}: expected at most {MAX_BYTES:,} bytes of files. Received: more.")
     advice = _advice(api, repository, info.sha, files)
     for file in files:
-        retry(lambda file=file: _fetch(api, repository, info.sha, described[file], advice), name, advice)
+        retry(functools.partial(_fetch, api, repository, info.sha, described[file], advice), name, advice)
     folder = _folder(api, repository, info.sha, files[0])
     logger.info("%s, commit %s, is kept in %s.", name, info.sha, folder)
     facts = {"from": name, "revision": info.sha}

@@ -1,3 +1,3 @@
-from ._marian import read_huggingface as read_huggingface
+from ._model import read_huggingface as read_huggingface
 
 __all__ = ["read_huggingface"]

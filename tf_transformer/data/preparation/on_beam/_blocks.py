@@ -14,7 +14,7 @@ import numpy as np
 from tf_transformer._beam import join, read_bytes, write_bytes
 from tf_transformer.data.corpora import Pair, Split
 from tf_transformer.data.preparation._cleaning import Cleaner, CleaningReport
-from tf_transformer.data.preparation._spool import pair_hashes
+from tf_transformer.data.preparation._spool import PairChunk, pair_hashes
 
 HASHES = "hashes"
 """Name of the second output of `CleanBlocks`."""
@@ -142,25 +142,17 @@ class BlockSample:
         return [b"%b\n%b" % pair for pair in zip(lines[::2], lines[1::2])]
 
 
-@dataclasses.dataclass(frozen=True)
-class BlockChunk:
-    """Consecutive pairs of one part, of one block or several: the same chunks as on one machine.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockChunk(PairChunk):
+    """Pairs of one block or several: the same chunks as on one machine.
 
     Attributes:
-        first: number of the first pair.
-        pairs: how many there are.
-        part, weight: of the files that they are from.
         slices: blocks, and the first and last places in them.
     """
 
-    first: int
-    pairs: int
-    part: int
-    weight: float
     slices: tuple[tuple[Block, int, int], ...]
 
     def read(self) -> tuple[list[bytes], list[bytes]]:
-        """The sources and the targets."""
         lines = [line for block, start, end in self.slices for line in block.read()[2 * start : 2 * end]]
         return lines[::2], lines[1::2]
 
@@ -174,7 +166,7 @@ def chunks_of(blocks: Iterable[Block], part: int, weight: float, first: int, chu
     def finish() -> None:
         nonlocal held, first
         if held:
-            chunks.append(BlockChunk(first, held, part, weight, tuple(slices)))
+            chunks.append(BlockChunk(first=first, pairs=held, part=part, weight=weight, slices=tuple(slices)))
         first, held = first + held, 0
         slices.clear()
 
