@@ -68,7 +68,7 @@ class BeamJobs:
         try:
             yield cls(flags, scratch_path)
         finally:
-            remove(scratch_path)
+            remove_directory(scratch_path)
 
     def collect(self, build: Callable[["beam.Pipeline"], "beam.PCollection"]) -> list:
         """Run the pipeline that `build` adds to; return the elements of the collection that it returns."""
@@ -181,14 +181,21 @@ def open_file(path: str) -> BinaryIO:
 @contextlib.contextmanager
 def create_file(path: str) -> Iterator[BinaryIO]:
     """Open a stream whose content becomes the file `path` at the end of the block; the last writer wins."""
-    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 
     systems = _file_systems()
     folder, _, name = path.rpartition("/")
     hidden = f"{folder}/.{name}.writing-{secrets.token_hex(4)}" if folder else f".{name}.writing-{secrets.token_hex(4)}"
     with systems.create(hidden, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
         yield stream
-    systems.rename([hidden], [path])
+    try:
+        systems.rename([hidden], [path])
+    except BeamIOError:
+        # HDFS does not replace files.
+        if not systems.exists(path):
+            raise
+        systems.delete([path])
+        systems.rename([hidden], [path])
 
 
 def read_bytes(path: str) -> bytes:
@@ -221,10 +228,17 @@ def find_files(pattern: str) -> list[str]:
     return sorted(each.path for each in found.metadata_list)
 
 
-def remove(path: str) -> None:
-    """Remove a file or a directory with all it contains; errors are ignored."""
-    with contextlib.suppress(Exception):  # each file system has errors of its own
+def remove_file(path: str) -> None:
+    """Remove a file if it exists."""
+    if file_exists(path):
         _file_systems().delete([path])
+
+
+def remove_directory(path: str) -> None:
+    """Remove a directory of another file system with all it contains; errors are ignored."""
+    with contextlib.suppress(Exception):  # each file system has errors of its own
+        # Storage without directories takes a name with a slash for all names that begin with it.
+        _file_systems().delete([f"{path.rstrip('/')}/"])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -145,13 +145,13 @@ def test_another_file_system_gets_the_same_files(tmp_path, prepared, toy_file_sy
     folder = f"{expected.path.parent}/"
 
     def moved(path):
-        return path and str(path).replace(folder, "toy://")
+        return path and str(path).replace(folder, "toy://bucket/")
 
     elsewhere = {"train": [WeightedFiles(moved(f.source), moved(f.target), f.weight) for f in files["train"]]}
     for _ in range(2):
-        with BeamJobs.open("toy://out/data", IN_PROCESS) as jobs:
+        with BeamJobs.open("toy://bucket/out/data", IN_PROCESS) as jobs:
             corpus = open_text_files_on_beam(elsewhere, "en", "de", jobs, block_lines=64)
-            found = prepare_on_beam(corpus, "toy://out/data", jobs, OPTIONS)
+            found = prepare_on_beam(corpus, "toy://bucket/out/data", jobs, OPTIONS)
         assert found.info["splits"]["train"]["pairs"] == expected.info["splits"]["train"]["pairs"]
     assert_equal_directories(expected.path, tmp_path / "store" / "out" / "data")
     assert [path.name for path in (tmp_path / "store" / "out").iterdir()] == ["data"]
@@ -160,7 +160,7 @@ def test_another_file_system_gets_the_same_files(tmp_path, prepared, toy_file_sy
 @pytest.fixture
 def toy_file_system(tmp_path):
     """A file system whose addresses `toy://…` are files below a directory."""
-    from apache_beam.io.filesystem import FileMetadata
+    from apache_beam.io.filesystem import BeamIOError, FileMetadata
     from apache_beam.io.localfilesystem import LocalFileSystem
 
     root = str(tmp_path / "store")
@@ -188,19 +188,21 @@ def toy_file_system(tmp_path):
             return self._path_open(path, "wb", *more, **named)
 
         def rename(self, sources, destinations):
+            if any(map(self.exists, destinations)):  # as HDFS
+                raise BeamIOError("rename", {destinations[0]: "exists"})
             super().rename(list(map(here, sources)), list(map(here, destinations)))
 
         def exists(self, path):
             return super().exists(here(path))
 
         def delete(self, paths):
-            super().delete(list(map(here, paths)))
+            super().delete([here(path).rstrip("/") for path in paths])
 
     def here(path):
-        return path.replace("toy://", root + "/")
+        return path.replace("toy://bucket", root)
 
     def there(path):
-        return path.replace(root + "/", "toy://")
+        return path.replace(root, "toy://bucket")
 
     yield ToyFileSystem
     ToyFileSystem.scheme = classmethod(lambda cls: "gone")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tf_transformer._beam import BeamJobs, file_exists, is_local, join, read_bytes, remove, upload
+from tf_transformer._beam import BeamJobs, file_exists, is_local, join, read_bytes, remove_file, upload
 from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError
 from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.data.corpora import BLOCK_LINES, Corpus, blocks_of
@@ -79,7 +79,7 @@ def prepare_on_beam(
             return PreparedDataset(directory)
         engine = BeamEngine(jobs, destination=output)
         prepared = prepare(corpus, directory, options, tokenizers=tokenizers, command=command, engine=engine)
-        remove(join(output, INFO))
+        remove_file(join(output, INFO))
         for path in sorted(directory.iterdir(), key=lambda path: path.name == INFO):
             upload(path, join(output, path.name))
         return prepared
