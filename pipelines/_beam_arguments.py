@@ -26,12 +26,19 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_engine(args: argparse.Namespace, *names: str) -> None:
+    """Reject flags that only --engine beam has, without it."""
+    for name in names:
+        if getattr(args, name) and args.engine != "beam":
+            flag = name.replace("_", "-")
+            raise ValueError(f"Expected --engine beam with --{flag}. Received: none. Add it, or leave out --{flag}.")
+
+
 @contextlib.contextmanager
 def beam_jobs(args: argparse.Namespace) -> Iterator["BeamJobs | None"]:
     """What runs pipelines for --output, while the block runs; None for this machine."""
+    check_engine(args, "beam_options")
     if args.engine != "beam":
-        if args.beam_options:
-            raise ValueError("Expected --engine beam with --beam-options. Add it, or leave them out.")
         yield None
         return
     from tf_transformer._beam import BeamJobs

@@ -1,7 +1,9 @@
 """`translate --engine beam`: the lines of `translate`, in shards that a second run reuses."""
 
 import json
+import os
 import pathlib
+import signal
 
 import pytest
 
@@ -11,7 +13,7 @@ pytestmark = pytest.mark.slow
 from exported_toy import exported_toy  # noqa: E402
 from toy_workdir import toy_sentences  # noqa: E402
 
-from tf_transformer._beam import BeamJobs  # noqa: E402
+from tf_transformer._beam import BeamError, BeamJobs  # noqa: E402
 from tf_transformer.decoding.on_beam import FileTranslation  # noqa: E402
 from tf_transformer.pipelines import cli  # noqa: E402
 
@@ -73,6 +75,33 @@ def test_a_second_run_translates_only_what_is_missing_or_damaged(tmp_path, sourc
     assert output.read_bytes() == expected
     assert (shards / "shard-00000.txt").stat().st_mtime_ns == kept
     assert "60 lines in 4 shards, 1 of them from an earlier run" in caplog.text
+
+
+def test_a_killed_worker_loses_no_finished_shard(tmp_path, source, monkeypatch):
+    from tf_transformer.decoding.on_beam import _model_handler
+
+    class KilledOnce(_model_handler.SavedModelHandler):
+        """Ends its process when it begins a shard after another one was finished, once."""
+
+        def run_inference(self, batch, model, inference_args=None):
+            if not (mark := tmp_path / "killed").exists() and any(tmp_path.glob("out.shards/shard-*.json")):
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().run_inference(batch, model, inference_args)
+
+    monkeypatch.setattr(_model_handler, "SavedModelHandler", KilledOnce)
+    translation = FileTranslation(str(exported_toy()[1]), str(source), str(tmp_path / "out"), 8)
+    with BeamJobs.open(tmp_path / "out", workers=2) as jobs:
+        with pytest.raises(BeamError, match="a worker process ended"):
+            translation.run(jobs)
+        assert not (tmp_path / "out").exists()
+        finished = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("out.shards/shard-*.json")}
+        assert 1 <= len(finished) < 8
+        found = translation.run(jobs)
+    assert len(finished) <= found.reused < found.shards == 8
+    assert {name: (tmp_path / "out.shards" / name).stat().st_mtime_ns for name in finished} == finished
+    assert cli.main(command(source, tmp_path / "plain")) == 0
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
 def test_shards_of_another_input_are_rejected(tmp_path, source, capsys):

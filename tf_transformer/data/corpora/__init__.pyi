@@ -1,5 +1,6 @@
 from ._beam_files import BLOCK_LINES as BLOCK_LINES
 from ._beam_files import blocks_of as blocks_of
+from ._beam_files import open_parallel_files_on_beam as open_parallel_files_on_beam
 from ._beam_files import open_text_files_on_beam as open_text_files_on_beam
 from ._corpus import Corpus as Corpus
 from ._corpus import CorpusError as CorpusError
@@ -24,6 +25,7 @@ __all__ = [
     "WeightedFiles",
     "blocks_of",
     "open_corpus",
+    "open_parallel_files_on_beam",
     "open_text_files",
     "open_text_files_on_beam",
     "open_tfds_corpus",

@@ -155,6 +155,11 @@ def open_text_files_on_beam(
     )
 
 
+def open_parallel_files_on_beam(source: str, target: str) -> ParallelFiles:
+    """Two files whose lines belong together, on any file system of Beam; this process counts and hashes them."""
+    return ParallelFiles.open(BeamFile(source), BeamFile(target))
+
+
 def _index(paths: list[str], jobs: BeamJobs, block_lines: int) -> dict[str, BeamFile]:
     import apache_beam as beam
 

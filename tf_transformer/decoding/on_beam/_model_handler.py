@@ -1,59 +1,70 @@
-"""Model handler of Beam's `RunInference`: an exported SavedModel, text in and text out."""
+"""Model handler of Beam's `RunInference`: an exported SavedModel that translates shards of a text file."""
 
 import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from apache_beam.ml.inference.base import ModelHandler
 
 from tf_transformer._beam import find_files, is_local, join, open_file
-from tf_transformer.decoding._batching import use_one_thread_per_op
+from tf_transformer.decoding._batching import in_batches, use_one_thread_per_op
 from tf_transformer.decoding._results import Translation
-from tf_transformer.decoding._text_model import ExportedModel
-from tf_transformer.decoding.on_beam._shards import TextBatch, TranslatedBatch
-from tf_transformer.text import as_line
+from tf_transformer.decoding._text_model import CHUNK_BYTES, CHUNK_LINES, ExportedModel
+from tf_transformer.decoding.on_beam._shards import Shard, TranslatedShard
+from tf_transformer.text import MAX_LINE_BYTES, as_line, chunks
 
 
-class SavedModelHandler(ModelHandler[TextBatch, TranslatedBatch, ExportedModel]):
-    """An export for `RunInference`, whose elements are batches of lines already.
+class SavedModelHandler(ModelHandler[Shard, TranslatedShard, ExportedModel]):
+    """An export for `RunInference`. Within a shard, lines of similar length are translated together.
 
     Args:
-        path: a version of an export, or the directory of its versions, on a file system that Beam knows.
+        path: a version of an export, on a file system that Beam knows.
+        source: the file that the shards are of.
         as_sentences: whether each line is taken for one sentence.
+        target_language: of a multilingual export, if it is not the one that was fixed.
     """
 
-    def __init__(self, path: str, as_sentences: bool = False):
+    def __init__(self, path: str, source: str, as_sentences: bool = False, target_language: str | None = None):
+        # One shard at a time: its lines are batched here, by their lengths.
         super().__init__(min_batch_size=1, max_batch_size=1)
-        self._path, self._as_sentences = path, as_sentences
+        self._path, self._source = path, source
+        self._as_sentences, self._target_language = as_sentences, target_language
 
     def load_model(self) -> ExportedModel:
         use_one_thread_per_op()
         if is_local(self._path):
-            return ExportedModel(self._path)
-        # Stays for the life of the worker.
-        return ExportedModel(_copy_here(self._path, tempfile.mkdtemp()))
+            return ExportedModel(self._path, self._target_language)
+        with tempfile.TemporaryDirectory() as directory:
+            return ExportedModel(_copy_here(self._path, directory), self._target_language)
 
     def run_inference(
-        self, batch: Sequence[TextBatch], model: ExportedModel, inference_args: dict[str, Any] | None = None
-    ) -> Iterator[TranslatedBatch]:
-        call = model.translate_sentences if self._as_sentences else model.translate
-        for own in batch:
-            found = translate_each(call, own.texts)
-            texts = [as_line(each.texts[0]) if each else None for each in found]
-            truncated = [bool(each and each.truncated) for each in found]
-            yield TranslatedBatch(own.shard, own.places, texts, truncated)
+        self, batch: Sequence[Shard], model: ExportedModel, inference_args: dict[str, Any] | None = None
+    ) -> Iterator[TranslatedShard]:
+        translate = model.translate_sentences if self._as_sentences else model.translate
+        for shard in batch:
+            texts: list[str | None] = []
+            truncated: list[bool] = []
+            for lines in chunks(shard.read(self._source), CHUNK_LINES, CHUNK_BYTES):
+                found = in_batches(lambda some: translate_each(translate, some), lines)
+                texts += [as_line(each.texts[0]) if each else None for each in found]
+                truncated += [
+                    bool(each and each.truncated) or len(line) >= MAX_LINE_BYTES for line, each in zip(lines, found)
+                ]
+            yield TranslatedShard(shard, texts, truncated)
 
 
-def translate_each(call: Any, texts: list[bytes]) -> list[Translation | None]:
+def translate_each(
+    translate: Callable[[Sequence[bytes]], Sequence[Translation]], texts: Sequence[bytes]
+) -> Sequence[Translation | None]:
     """The translations of a batch; where it fails, of each text alone, and None for one that fails alone."""
     try:
-        return list(call(texts))
+        return translate(texts)
     except (tf.errors.OpError, UnicodeDecodeError):
-        return [None] if len(texts) == 1 else [translate_each(call, [text])[0] for text in texts]
+        return [None] if len(texts) == 1 else [translate_each(translate, [text])[0] for text in texts]
 
 
 def _copy_here(path: str, directory: str) -> pathlib.Path:

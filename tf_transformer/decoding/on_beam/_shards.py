@@ -1,36 +1,13 @@
-"""Shards of a text file: batches of lines of similar length in, files of translated lines out."""
+"""Shards of a text file: consecutive lines, and the files of their translations."""
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
-from tf_transformer._beam import file_exists, join, open_file, read_bytes, write_bytes
-from tf_transformer.decoding._batching import length_batches, text_batch_size
-from tf_transformer.text import MAX_LINE_BYTES, chunks, read_lines
-
-# Lines among which those of similar length are batched, as `translate` does on one machine.
-_CHUNK_LINES, _CHUNK_BYTES = 4096, 4 << 20
-
-
-@dataclasses.dataclass(frozen=True)
-class TextBatch:
-    """Lines of similar length of one shard, with their places in it."""
-
-    shard: int
-    places: list[int]
-    texts: list[bytes]
-
-
-@dataclasses.dataclass(frozen=True)
-class TranslatedBatch:
-    """The translations of a `TextBatch`; None for a line that the model failed on."""
-
-    shard: int
-    places: list[int]
-    texts: list[str | None]
-    truncated: list[bool]
+from tf_transformer._beam import LineIndex, file_exists, join, open_file, read_bytes, write_bytes
+from tf_transformer.text import MAX_LINE_BYTES, read_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +19,15 @@ class Shard:
     first: int
     lines: int
 
+    @classmethod
+    def all_of(cls, index: LineIndex) -> "list[Shard]":
+        """The shards of a file; none of an empty one."""
+        return [
+            cls(number, offset, number * index.step, min(index.step, index.lines - number * index.step))
+            for number, offset in enumerate(index.offsets)
+            if index.lines
+        ]
+
     def read(self, path: str) -> Iterator[bytes]:
         """The lines, a longer one truncated to `MAX_LINE_BYTES`."""
         with open_file(path) as stream:
@@ -52,21 +38,12 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardReader:
-    """From a shard to its batches.
+class TranslatedShard:
+    """The translations of a shard's lines, None where the model failed, and whether each line was truncated."""
 
-    Attributes:
-        path: the input.
-    """
-
-    path: str
-
-    def __call__(self, shard: Shard) -> Iterator[TextBatch]:
-        first = 0
-        for chunk in chunks(shard.read(self.path), _CHUNK_LINES, _CHUNK_BYTES):
-            for batch in length_batches([len(line) for line in chunk], text_batch_size):
-                yield TextBatch(shard.number, [first + i for i in batch], [chunk[i] for i in batch])
-            first += len(chunk)
+    shard: Shard
+    texts: list[str | None]
+    truncated: list[bool]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,9 +52,11 @@ class ShardFiles:
 
     Attributes:
         directory: on a file system that Beam knows.
+        keep_truncated: whether the translations of truncated lines are written; if not, their lines are empty.
     """
 
     directory: str
+    keep_truncated: bool = True
 
     def path(self, number: int, suffix: str = "txt") -> str:
         return join(self.directory, f"shard-{number:05d}.{suffix}")
@@ -93,21 +72,17 @@ class ShardFiles:
         digest = hashlib.sha256(read_bytes(self.path(shard.number))).hexdigest()
         return facts if (facts.get("sha256"), facts.get("lines")) == (digest, shard.lines) else None
 
-    def write(self, shard: Shard, batches: Iterable[TranslatedBatch]) -> dict:
-        """Write a shard from its batches, in any order; a line that failed is empty. Return its facts."""
-        lines: list[str | None] = [None] * shard.lines
-        truncated = []
-        for batch in batches:
-            for place, text, cut in zip(batch.places, batch.texts, batch.truncated, strict=True):
-                lines[place] = text
-                truncated += [shard.first + place + 1] if cut else []
-        data = "".join(f"{line or ''}\n" for line in lines).encode()
+    def write(self, translated: TranslatedShard) -> dict:
+        """Write a shard, in which a line that failed is empty; return its facts."""
+        shard, rows = translated.shard, list(zip(translated.texts, translated.truncated, strict=True))
+        left_out = [text is None or (truncated and not self.keep_truncated) for text, truncated in rows]
+        data = "".join("\n" if out else f"{text}\n" for (text, _), out in zip(rows, left_out)).encode()
         facts = {
             "shard": shard.number,
             "lines": shard.lines,
             "sha256": hashlib.sha256(data).hexdigest(),
-            "failed": [shard.first + place + 1 for place, line in enumerate(lines) if line is None],
-            "truncated": sorted(truncated),
+            "failed": [number for number, (text, _) in enumerate(rows, shard.first + 1) if text is None],
+            "truncated": [number for number, (_, truncated) in enumerate(rows, shard.first + 1) if truncated],
         }
         write_bytes(self.path(shard.number), data)
         write_bytes(self.path(shard.number, "json"), json.dumps(facts).encode())
