@@ -7,6 +7,7 @@ is the peak of all its processes together, shared pages counted once.
 """
 
 import argparse
+import contextlib
 import filecmp
 import json
 import os
@@ -90,10 +91,11 @@ def watch_memory(process: subprocess.Popen, interval: float = 0.5) -> int:
 
 
 def _family(pid: int) -> list[int]:
-    try:
-        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
+    """A process and its descendants, which any of its threads may have started."""
+    children: list[str] = []
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            children += path.read_text().split()
     return [pid, *(member for child in children for member in _family(int(child)))]
 
 

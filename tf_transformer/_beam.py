@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -77,10 +78,11 @@ class BeamJobs:
 
         result = join(self.scratch, f"result-{secrets.token_hex(4)}")
         # Beam's check of annotations rejects protocols; ours are checked by mypy.
-        pipeline = beam.Pipeline(options=PipelineOptions([*self.flags, "--no_pipeline_type_check"]))
-        _ = build(pipeline) | beam.combiners.ToList() | "save" >> beam.Map(_Save(result))
+        options = PipelineOptions([*self.flags, "--no_pipeline_type_check"])
         try:
-            with _quiet(self.flags):
+            with _quiet(self.flags), _temporary_files(self.scratch):
+                pipeline = beam.Pipeline(options=options)
+                _ = build(pipeline) | beam.combiners.ToList() | "save" >> beam.Map(_Save(result))
                 pipeline.run().wait_until_finish()
             return pickle.loads(read_bytes(result))
         except Exception as error:
@@ -99,11 +101,16 @@ def pipeline_flags(options: str = "", workers: int | None = None) -> tuple[str, 
         "--direct_running_mode": "multi_processing" if workers > 1 else "in_memory",
         "--direct_num_workers": str(workers),
     }
-    return (*flags, *(f"{name}={value}" for name, value in defaults.items() if name not in given))
+    flags += [f"{name}={value}" for name, value in defaults.items() if name not in given]
+    # These pipelines have no triggers, but with this flag the direct runner does not download and run Prism, a program
+    # that does not know the other two.
+    return (*flags, "--allow_unsafe_triggers")
 
 
 def _file_systems(flags: Sequence[str] = ()) -> Any:
     """Beam's `FileSystems`, with the pipeline options that some of them need."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # Beam warns that the clients of Google's services are missing
     try:
         from apache_beam.io.filesystems import FileSystems
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -112,6 +119,8 @@ def _file_systems(flags: Sequence[str] = ()) -> Any:
             f"Expected Apache Beam for --engine beam. Received: {error}. Install it with "
             "`pip install 'tf_transformer[beam]'`, or leave out --engine."
         ) from error
+    finally:
+        logging.disable(disabled)
     if flags:
         FileSystems.set_options(PipelineOptions(list(flags)))
     return FileSystems
@@ -133,6 +142,18 @@ def _quiet(flags: Sequence[str]) -> Iterator[None]:
         os.dup2(shown, 2)
         os.close(shown)
         os.close(discarded)
+
+
+@contextlib.contextmanager
+def _temporary_files(scratch: str) -> Iterator[None]:
+    """Remove the temporary directories that Beam leaves behind in this process."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(dir=scratch if is_local(scratch) else None) as directory:
+        tempfile.tempdir = directory
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 @dataclasses.dataclass(frozen=True)
