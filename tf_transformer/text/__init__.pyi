@@ -33,6 +33,7 @@ from ._tokenizer import save_tokenizers as save_tokenizers
 from ._tokenizer import train_tokenizer as train_tokenizer
 from ._vocabulary import Subsample as Subsample
 from ._vocabulary import default_vocab_size as default_vocab_size
+from ._vocabulary import limit_bytes as limit_bytes
 from ._vocabulary import train_model as train_model
 from ._words import Word as Word
 from ._words import Words as Words
@@ -67,6 +68,7 @@ __all__ = [
     "chunks",
     "default_vocab_size",
     "join_segments",
+    "limit_bytes",
     "load_tokenizers",
     "normalize_text",
     "piece_splits",
