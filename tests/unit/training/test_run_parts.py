@@ -13,10 +13,10 @@ from training_toys import ToyTraining, toy_batch, toy_batches
 from tf_transformer.config import Config, TrainingConfig
 from tf_transformer.data import DataServiceError
 from tf_transformer.training import _input as input_module
+from tf_transformer.training import _run_state as run_state_module
 from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._process import RunLock, RunLockedError, StopRequest
 from tf_transformer.training._reporting import RunLog, read_log
-from tf_transformer.training import _run_state as run_state_module
 from tf_transformer.training._run_state import (
     ChangedRunError,
     DivergedError,
