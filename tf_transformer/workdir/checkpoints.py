@@ -139,7 +139,7 @@ def _are_files(files: Any) -> bool:
 
 
 class ModelTensors(Mapping[str, np.ndarray]):
-    """The weights of a checkpoint by name, each read anew whenever it is asked for. Verify the checkpoint first.
+    """The weights of a checkpoint by name, each read anew whenever it is used. Verify the checkpoint first.
 
     The file is closed again each time: it is mapped into memory while it is open, and what was read would stay there.
     """

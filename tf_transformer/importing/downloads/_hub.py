@@ -218,7 +218,7 @@ def _downloaded(api: "HfApi", repository: str, file: str, revision: str, **optio
 def _licence(info: Any) -> str | None:
     """The licence in the model card; its own name where the card says "other"."""
     card = info.card_data
-    if card is None:
+    if not hasattr(card, "get"):
         return None
     named = card.get("license_name") if card.get("license") == "other" else card.get("license")
     named = named[0] if isinstance(named, list) and named else named
