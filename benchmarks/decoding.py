@@ -62,11 +62,19 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlist: int | None = None) -> str:
+def export(
+    directory: str,
+    beam: int,
+    vocab: int,
+    preset: str = "base",
+    shortlist: int | None = None,
+    weights: str = "float32",
+) -> str:
     """A SavedModel from ids (N, S) and output lengths (N,) to ids (N, K, L), by the translator's own search.
 
     Args:
         shortlist: random candidates per source token; None: the whole vocabulary.
+        weights: "float32" or "int8".
 
     Returns:
         Its directory.
@@ -75,6 +83,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlis
     import tensorflow as tf
 
     from tf_transformer.decoding import SearchOptions, search_ids
+    from tf_transformer.export import quantize_model
     from tf_transformer.layers import inference_layout
     from tf_transformer.model import Transformer
     from tf_transformer.presets import get_preset
@@ -82,7 +91,9 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlis
     module = tf.Module()
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
     with inference_layout():
-        module.model = Transformer(config)
+        model = Transformer(config)
+    module.matrices = quantize_model(model) if weights == "int8" else {}
+    module.weights = [each.value for each in model.weights if each.path not in module.matrices]
     module.shortlist = None if shortlist is None else _random_shortlist(vocab, shortlist)
     options = SearchOptions(eos_id=3, beam_size=beam, nbest=1, min_length=100_000, forbidden_ids=(0, 2))
 
@@ -92,7 +103,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlis
     def decode(source, max_lengths):
         lengths = tf.fill(tf.shape(max_lengths), tf.shape(source)[1])
         rows = {"source": source, "lengths": lengths, "max_lengths": max_lengths}
-        return {"ids": search_ids(module.model, rows, options, shortlist=module.shortlist).ids}
+        return {"ids": search_ids(model, rows, options, shortlist=module.shortlist).ids}
 
     tf.saved_model.save(module, directory, signatures=decode)
     return directory

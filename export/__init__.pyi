@@ -2,6 +2,7 @@ from . import inspection as inspection
 from . import serving as serving
 from ._ctranslate2 import export_ctranslate2 as export_ctranslate2
 from ._keras_model import export_model as export_model
+from ._quantized import quantize_model as quantize_model
 from ._saved_model import Export as Export
 from ._saved_model import export_saved_model as export_saved_model
 from ._verify import ExportRejected as ExportRejected
@@ -13,5 +14,6 @@ __all__ = [
     "export_model",
     "export_saved_model",
     "inspection",
+    "quantize_model",
     "serving",
 ]

@@ -16,6 +16,8 @@ Options of the search are part of the graph: TensorFlow Serving's REST interface
 so an option could only be a signature of its own.
 """
 
+from collections.abc import Container
+
 import tensorflow as tf
 
 INPUTS = {
@@ -32,7 +34,11 @@ INPUTS = {
 
 
 def trace_signatures(
-    translator, nbest: int | None = None, segmentation: bool = True, card: str | None = None
+    translator,
+    nbest: int | None = None,
+    segmentation: bool = True,
+    card: str | None = None,
+    only: Container[str] | None = None,
 ) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """The signatures by name, traced once each for any number of rows.
 
@@ -42,6 +48,7 @@ def trace_signatures(
         nbest: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
         segmentation: whether there are the signatures `document` and `segments`.
         card: what the signature `model_card` answers; None: there is no such signature.
+        only: names of signatures to trace; None: all.
     """
     methods = {
         "serving_default": translator.translate,
@@ -53,7 +60,7 @@ def trace_signatures(
         **({} if card is None else {"model_card": lambda text: _constant(text, card)}),
         **({} if getattr(translator, "languages", None) is None else {"translate_to": translator.translate_to}),
     }
-    return {name: _trace(name, method) for name, method in methods.items()}
+    return {name: _trace(name, method) for name, method in methods.items() if only is None or name in only}
 
 
 def _trace(name: str, method) -> tf.types.experimental.ConcreteFunction:
