@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_transformer.config import ConfigError, DecodingConfig
 from tf_transformer.decoding import LengthRange, Shortlist, Translator
 from tf_transformer.export._card_facts import card_facts
-from tf_transformer.export._quantized import QuantizedMatrix, quantize_model
+from tf_transformer.export._matrices import QuantizedMatrix, pack_model, quantize_model
 from tf_transformer.export._restriction import Restriction, measure_restriction
 from tf_transformer.export._serving_assets import write_serving_assets
 from tf_transformer.export._signatures import trace_signatures
@@ -28,6 +28,9 @@ from tf_transformer.workdir.checkpoints import load_model_tensors
 SENTENCES = 200
 """Of the validation set, on which an export has to translate as the checkpoint does."""
 
+PACKED = ("serving_default", "document", "translate_to")
+"""Signatures whose weights `packed` packs; each keeps a copy in memory."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -41,6 +44,7 @@ class Candidate:
         decoding: fields of `DecodingConfig` to change; see `export_saved_model`.
         shortlist: file of a shortlist, or None.
         languages: source and target language; None: those of the work directory.
+        packed: whether oneDNN packs the weights of the signatures `PACKED` once.
 
     Attributes:
         facts: of the model card; see `card_facts`.
@@ -60,6 +64,7 @@ class Candidate:
         decoding: dict,
         shortlist: str | os.PathLike | None = None,
         languages: tuple[str | None, str | None] = (None, None),
+        packed: bool = False,
     ):
         self.workdir, self.checkpoint, self.weights = workdir, checkpoint, weights
         self.decoding = search_of(workdir, decoding)
@@ -90,6 +95,9 @@ class Candidate:
         if weights != "float32":
             logger.info("Comparing %s weights with the checkpoint's …", weights)
             self.rounding = compare_rounded(self.signatures, self.sentences, round_weights)
+        if packed and weights != "int8":
+            pack_model(self.model)
+            self.signatures = self.signatures | self._trace(card, shortlist, PACKED)
         self.restriction = None if shortlist is None else self._restriction(shortlist)
 
     def _trace(

@@ -3,7 +3,7 @@
 A smaller matrix is rounded when it is saved and widened once, when it is loaded. The graph computes with the same
 float32 variable as before, so a request costs what it costs with full weights; only the files are smaller. Biases and
 the gains of normalisations, a thousandth of the bytes, stay as they are. Eight-bit weights are computed with as they
-are: see `_quantized`.
+are: see `_matrices`.
 """
 
 import dataclasses
@@ -59,7 +59,8 @@ class RoundedVariable(tf.saved_model.experimental.TrackableResource):
 def rounded(tensors: dict[str, np.ndarray], weights: str, source: str) -> dict[str, np.ndarray]:
     """Arrays by name as they come back from `weights` ("float32", "float16", "bfloat16"), still float32.
 
-    For "int8" they come back unchanged: `quantize_model` rounds them. A value that is not finite, before or after, is a ValueError that names the array.
+    For "int8" they come back unchanged: `quantize_model` rounds them. A value that is not finite, before or after, is a
+    ValueError that names the array.
 
     Args:
         source: where the arrays come from, for the message.

@@ -71,7 +71,7 @@ class SharedEmbedding(keras.layers.Layer):
         return ops.take(self.table, ids, axis=0) if self._matrix is None else self._matrix.rows(ids)
 
     def replace_table(self, matrix: Matrix) -> None:
-        """Look up rows and compute logits with `matrix` (V, D) from now on. The table stays what is saved and loaded."""
+        """Look up rows and compute logits with `matrix` (V, D) from now on. What is saved remains the table."""
         self._matrix = matrix
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:

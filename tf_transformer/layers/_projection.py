@@ -33,8 +33,8 @@ def inference_layout() -> Iterator[None]:
 class Matrix(Protocol):
     """A matrix (out, in) that stands in for a weight, such as one in eight bits."""
 
-    def product(self, x: Any) -> Any:
-        """x W^T: (…, in) -> (…, out)."""
+    def product(self, x: Any, bias: Any = None) -> Any:
+        """x W^T + b: (…, in) -> (…, out)."""
 
     def rows(self, ids: Any) -> Any:
         """The rows of some ids: (…,) -> (…, in)."""
@@ -97,18 +97,17 @@ class Projection(keras.layers.Layer):
 
     def apply(self, inputs: Any) -> Any:
         """The projection in the dtype of `inputs`, whatever the layer's policy."""
-        if self._matrix is None:
-            kernel = ops.cast(self.kernel, inputs.dtype)
-            output = ops.matmul(inputs, ops.transpose(kernel) if self._transposed else kernel)
-        else:
-            output = self._matrix.product(inputs)
+        if self._matrix is not None:
+            return self._matrix.product(inputs, self.bias)
+        kernel = ops.cast(self.kernel, inputs.dtype)
+        output = ops.matmul(inputs, ops.transpose(kernel) if self._transposed else kernel)
         if self.bias is None:
             return output
         # `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product.
         return ops.add(output, ops.cast(self.bias, inputs.dtype))
 
     def replace_kernel(self, matrix: Matrix) -> None:
-        """Compute products with `matrix` (out, in) from now on. The kernel stays what is saved and loaded."""
+        """Compute products with `matrix` (out, in) from now on. What is saved remains the kernel."""
         self._matrix = matrix
 
     @property

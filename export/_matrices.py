@@ -1,4 +1,6 @@
-"""Eight-bit weights: int8 matrices whose products oneDNN computes in integers (`_QuantizedMatMul`).
+"""Matrices in the place of a model's weights: in eight bits, or packed. Both are nodes of oneDNN, created by hand.
+
+**Eight bits** (`_QuantizedMatMul`): products in integers.
 
     x W^T  ≈  row scale * (int8 rows of x times int8 rows of W) * scale per output
 
@@ -6,11 +8,15 @@ Each row of the activations has a scale of its own, its largest magnitude over 1
 its batch. Each row of a matrix has a scale, its largest magnitude over 63: on CPUs without VNNI oneDNN adds pairs of
 products in 16 bits, and 255 * 63 * 2 is the most that they hold. The sums are exact, so all CPUs give the same ones.
 
-Weights are variables, stored once for all signatures. oneDNN packs a matrix at its first use and keeps the copy, one
-per signature.
+**Packed** (`_MklNativeFusedMatMul`): float32. oneDNN has its own layout for matrices. A product with a variable is
+packed at each call, unless the node says that the matrix is constant, which TensorFlow itself says of constants only.
+
+Weights are variables, stored once for all signatures. Both kinds of node pack a matrix at its first use and keep the
+copy, one per signature.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,7 +26,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tf_transformer.layers import Projection, SharedEmbedding
 from tf_transformer.model import Transformer
 
-OP = "_QuantizedMatMul"
+OP, PACKED_OP = "_QuantizedMatMul", "_MklNativeFusedMatMul"
 LEVELS = 63
 """Largest magnitude of an int8 weight."""
 
@@ -50,22 +56,51 @@ class QuantizedMatrix(tf.Module):
             self.scales = tf.Variable(scales.astype(np.float32), trainable=False)
         self._unit = unit
 
-    def product(self, x: tf.Tensor) -> tf.Tensor:
-        """x W^T: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
+    def product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
+        """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
         units, width = self.values.shape
-        flat = tf.reshape(x, [-1, width])
-        quantized, row_scales = quantize_rows(flat)
+        quantized, row_scales = quantize_rows(tf.reshape(x, [-1, width]))
         if units >= _WIDE:
             # The kernel divides both ranges by 127, the levels of int8.
             result = _integer_product(quantized, self.values, _ROW_LEVELS * _ROW_LEVELS, self.scales) * row_scales
         else:
             result = _integer_product(quantized, self.values, _ROW_LEVELS, self._unit) * row_scales * self.scales
-        result = tf.reshape(result, tf.concat([tf.shape(x)[:-1], [units]], axis=0))
-        return tf.ensure_shape(result, [*x.shape[:-1], units])
+        return _shaped_like(x, result if bias is None else result + bias)
 
     def rows(self, ids: tf.Tensor) -> tf.Tensor:
         """The rows of some ids as float32: (…,) -> (…, in)."""
         return tf.cast(tf.gather(self.values, ids), tf.float32) * tf.gather(self.scales, ids)[..., None]
+
+
+class PackedMatrix:
+    """A float32 matrix that oneDNN packs once, in the place of a projection's kernel or an embedding's table.
+
+    Args:
+        variable: (out, in), or (in, out) if not `transposed`. It must not change after the first product.
+    """
+
+    def __init__(self, variable: tf.Variable, transposed: bool = True):
+        self._variable, self._transposed = variable, transposed
+
+    def product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
+        """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
+        units, width = self._variable.shape if self._transposed else self._variable.shape[::-1]
+        bias = tf.zeros([units]) if bias is None else tf.convert_to_tensor(bias)
+        inputs = [tf.reshape(x, [-1, width]), tf.convert_to_tensor(self._variable), bias]
+        attributes = {
+            "T": _type(tf.float32),
+            "num_args": attr_value_pb2.AttrValue(i=1),
+            "transpose_b": attr_value_pb2.AttrValue(b=self._transposed),
+            "fused_ops": attr_value_pb2.AttrValue(list={"s": [b"BiasAdd"]}),
+            "is_filter_const": attr_value_pb2.AttrValue(b=True),
+            "_kernel": attr_value_pb2.AttrValue(s=b"MklNameChangeOp"),
+        }
+        node = inputs[0].graph.create_op(PACKED_OP, inputs, [tf.float32], name="packed_product", attrs=attributes)
+        return _shaped_like(x, tf.ensure_shape(node.outputs[0], [None, units]))
+
+    def rows(self, ids: tf.Tensor) -> tf.Tensor:
+        """The rows of some ids: (…,) -> (…, in)."""
+        return tf.gather(self._variable, ids)
 
 
 def quantize_rows(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -86,40 +121,62 @@ def quantize_model(model: Transformer) -> dict[str, QuantizedMatrix]:
     require_kernel()
     with tf.device("/CPU:0"):
         unit = tf.Variable(_ROW_LEVELS, trainable=False)
+
+    def quantized(weight: Any, transposed: bool) -> QuantizedMatrix:
+        values = keras.ops.convert_to_numpy(weight)
+        return QuantizedMatrix(values if transposed else values.T, unit)
+
+    return _replace_weights(model, quantized)
+
+
+def pack_model(model: Transformer) -> None:
+    """Let oneDNN pack the kernels and tables of a model once, in what is traced from now on.
+
+    Its variables stay in use, and must not change after the first call.
+    """
+    trial, expected = PackedMatrix(tf.Variable(tf.ones([2, 3]))), f"op {PACKED_OP} for packed weights"
+    _tried(lambda: trial.product(tf.ones([1, 3])), expected, "Export without packed weights")
+    _replace_weights(model, lambda weight, transposed: PackedMatrix(weight.value, transposed))
+
+
+def _replace_weights(model: Transformer, matrix_of: Callable[[Any, bool], Any]) -> dict[str, Any]:
+    """Replace each kernel and table by `matrix_of` the weight and whether it is (out, in); the matrices by path."""
     matrices = {}
     for layer in _layers_of(model):
         if isinstance(layer, Projection):
-            values = keras.ops.convert_to_numpy(layer.kernel)
-            matrix = QuantizedMatrix(values if layer.transposed else values.T, unit)
-            matrices[layer.kernel.path] = matrix
-            layer.replace_kernel(matrix)
+            matrices[layer.kernel.path] = matrix_of(layer.kernel, layer.transposed)
+            layer.replace_kernel(matrices[layer.kernel.path])
         elif isinstance(layer, SharedEmbedding):
-            matrix = QuantizedMatrix(keras.ops.convert_to_numpy(layer.table), unit)
-            matrices[layer.table.path] = matrix
-            layer.replace_table(matrix)
+            matrices[layer.table.path] = matrix_of(layer.table, True)
+            layer.replace_table(matrices[layer.table.path])
     return matrices
 
 
 def require_kernel() -> None:
     """Raise ValueError unless this TensorFlow computes products of int8 matrices exactly."""
     rows, columns = np.int8([[127] * 64, [-127] * 64]), np.int8([[LEVELS] * 64, [-LEVELS] * 64, [1] * 64])
-    try:
-        found = tf.function(
-            lambda: _integer_product(tf.constant(rows), tf.constant(columns), _ROW_LEVELS, tf.constant(_ROW_LEVELS)),
-            autograph=False,
-        )().numpy()
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"Expected a TensorFlow with oneDNN's op {OP} for weights int8: TensorFlow 2.20 or later for Linux on "
-            f"x86-64. Received: TensorFlow {tf.__version__}, where it fails: {str(error).splitlines()[0][:200]} "
-            "Export with weights float32, float16 or bfloat16."
-        ) from error
+    found = _tried(
+        lambda: _integer_product(tf.constant(rows), tf.constant(columns), _ROW_LEVELS, tf.constant(_ROW_LEVELS)),
+        f"op {OP} for weights int8: TensorFlow 2.17 or later for Linux on x86-64",
+        "Export with weights float32, float16 or bfloat16",
+    )
     expected = rows.astype(np.int32) @ columns.astype(np.int32).T
     if not np.array_equal(found, expected):
         raise ValueError(
             f"Expected exact sums from oneDNN's op {OP}. Received: {found.tolist()} instead of {expected.tolist()} "
             "on this CPU. Export with weights float32, float16 or bfloat16."
         )
+
+
+def _tried(product: Callable[[], tf.Tensor], expected: str, advice: str) -> np.ndarray:
+    """The value of a traced product; ValueError where TensorFlow does not have its op or kernel."""
+    try:
+        return tf.function(product, autograph=False)().numpy()
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"Expected a TensorFlow with oneDNN's {expected}. Received: TensorFlow {tf.__version__}, where it fails: "
+            f"{str(error).splitlines()[0][:200]} {advice}."
+        ) from error
 
 
 def _integer_product(rows: tf.Tensor, weights: tf.Tensor, row_range: float, weight_range: tf.Tensor) -> tf.Tensor:
@@ -153,6 +210,13 @@ def _integer_product(rows: tf.Tensor, weights: tf.Tensor, row_range: float, weig
     # Not in tf.raw_ops, so the node is created by hand.
     product = inputs[0].graph.create_op(OP, inputs, [tf.float32], name="int8_product", attrs=attributes).outputs[0]
     return tf.ensure_shape(product, [rows.shape[0], weights.shape[0]])
+
+
+def _shaped_like(x: tf.Tensor, result: tf.Tensor) -> tf.Tensor:
+    """(N, out) with the first axes of x (…, in): (…, out)."""
+    units = result.shape[-1]
+    result = tf.reshape(result, tf.concat([tf.shape(x)[:-1], [units]], axis=0))
+    return tf.ensure_shape(result, [*x.shape[:-1], units])
 
 
 def _type(dtype: tf.DType) -> attr_value_pb2.AttrValue:
