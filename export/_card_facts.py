@@ -20,7 +20,7 @@ def card_facts(
     Args:
         checkpoint: its directory.
         decoding: the search of the export.
-        weights: "float32", "float16" or "bfloat16".
+        weights: "float32", "float16", "bfloat16" or "int8".
         parameters: the number of the model's parameters.
     """
     data, imported = workdir.dataset_info, _imported(workdir)

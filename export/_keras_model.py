@@ -30,7 +30,7 @@ def export_model(
         model: a `Transformer`, trained in any way.
         tokenizers: those it was trained with; one `Tokenizer` for both sides, or a pair.
         output: MODEL_BASE, created if it does not exist.
-        weights: "float32", or "float16" or "bfloat16" for files of half the size.
+        weights: "float32", "float16", "bfloat16" or "int8": see `export_saved_model`.
         languages: codes of source and target, for the model card.
         **decoding: fields of `DecodingConfig`, such as `beam_size`.
 

@@ -108,8 +108,10 @@ def _rounding(card: dict) -> str:
     effect = card["rounding"]
     if effect is None:
         return ""
+    quantized = "in files and products (oneDNN on x86-64; fast on CPUs with VNNI)"
+    use = quantized if card["weights"] == "int8" else "in the files, widened to float32 when loaded"
     return (
-        f" in the files, widened to float32 when loaded; {effect['changed']} of {effect['sentences']} translations are "
+        f" {use}; {effect['changed']} of {effect['sentences']} translations are "
         f"not those of the full weights, log-probabilities per token differ by {effect['per_token']:.1e} on average"
     )
 

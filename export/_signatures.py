@@ -16,7 +16,7 @@ Options of the search are part of the graph: TensorFlow Serving's REST interface
 so an option could only be a signature of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import tensorflow as tf
@@ -35,7 +35,11 @@ INPUTS = {
 
 
 def trace_signatures(
-    translator: Any, nbest: int | None = None, segmentation: bool = True, card: str | None = None
+    translator: Any,
+    nbest: int | None = None,
+    segmentation: bool = True,
+    card: str | None = None,
+    only: Container[str] | None = None,
 ) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """The signatures by name, traced once each for any number of rows.
 
@@ -45,6 +49,7 @@ def trace_signatures(
         nbest: how many translations per row `nbest` returns, at most as many as there are beams; None: all.
         segmentation: whether there are the signatures `document` and `segments`.
         card: what the signature `model_card` answers; None: there is no such signature.
+        only: names of signatures to trace; None: all.
     """
     methods = {
         "serving_default": translator.translate,
@@ -56,7 +61,7 @@ def trace_signatures(
         **({} if card is None else {"model_card": lambda text: _constant(text, card)}),
         **({} if getattr(translator, "languages", None) is None else {"translate_to": translator.translate_to}),
     }
-    return {name: _trace(name, method) for name, method in methods.items()}
+    return {name: _trace(name, method) for name, method in methods.items() if only is None or name in only}
 
 
 def _trace(name: str, method: Callable[..., dict[str, tf.Tensor]]) -> tf.types.experimental.ConcreteFunction:

@@ -1,8 +1,9 @@
-"""Weights as a SavedModel stores them: float32 or half the bytes, and the effect of rounding.
+"""Weights as a SavedModel stores them: float32, half the bytes, or a quarter, and the effect of rounding.
 
 A smaller matrix is rounded when it is saved and widened once, when it is loaded. The graph computes with the same
 float32 variable as before, so a request costs what it costs with full weights; only the files are smaller. Biases and
-the gains of normalisations, a thousandth of the bytes, stay as they are.
+the gains of normalisations, a thousandth of the bytes, stay as they are. Eight-bit weights are computed with as they
+are: see `_matrices`.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ from tf_transformer.export._trial_rows import batches_of
 from tf_transformer.export._verify import ExportRejected, answer
 
 DTYPES = {"float32": tf.float32, "float16": tf.float16, "bfloat16": tf.bfloat16}
+WEIGHTS = (*DTYPES, "int8")
 
 
 class RoundedVariable(tf.saved_model.experimental.TrackableResource):
@@ -57,14 +59,15 @@ class RoundedVariable(tf.saved_model.experimental.TrackableResource):
 def rounded(tensors: dict[str, np.ndarray], weights: str, source: str) -> dict[str, np.ndarray]:
     """Arrays by name as they come back from `weights` ("float32", "float16", "bfloat16"), still float32.
 
-    A value that is not finite, before or after, is a ValueError that names the array.
+    For "int8" they come back unchanged: `quantize_model` rounds them. A value that is not finite, before or after, is a
+    ValueError that names the array.
 
     Args:
         source: where the arrays come from, for the message.
     """
-    if weights not in DTYPES:
-        raise ValueError(f"Expected weights to be one of {', '.join(DTYPES)}. Received: {weights!r}.")
-    dtype = DTYPES[weights].as_numpy_dtype
+    if weights not in WEIGHTS:
+        raise ValueError(f"Expected weights to be one of {', '.join(WEIGHTS)}. Received: {weights!r}.")
+    dtype = DTYPES.get(weights, tf.float32).as_numpy_dtype
     result = {}
     for name, value in tensors.items():
         _require_finite(value, f"{source}: {name} holds", "Export another checkpoint.")
@@ -80,7 +83,7 @@ def rounded(tensors: dict[str, np.ndarray], weights: str, source: str) -> dict[s
 
 def stored(variables: dict[str, tf.Variable], weights: str) -> dict:
     """The objects under which a SavedModel saves `variables`, by name, as `weights`."""
-    small = DTYPES[weights]
+    small = DTYPES.get(weights, tf.float32)
     return {
         name: RoundedVariable(variable, small, name)
         if small != variable.dtype and variable.shape.rank > 1
@@ -94,6 +97,9 @@ def _require_finite(value: np.ndarray, what: str, advice: str) -> None:
     if strange:
         raise ValueError(f"{what} {strange} values that are NaN or infinite; a model must have none. {advice}")
 
+
+COMPARED = ("serving_default", "score")
+"""Signatures that `compare_rounded` calls."""
 
 LIMIT = 0.05
 """Allowed mean change of the log-probability per token."""
@@ -109,15 +115,15 @@ class Rounding:
 
 
 def compare_rounded(
-    functions: Mapping[str, Callable], sentences: list[bytes], assign_rounded: Callable[[], None]
+    functions: Mapping[str, Callable], sentences: list[bytes], round_weights: Callable[[], Mapping[str, Callable]]
 ) -> Rounding:
-    """Translates with full weights, assigns the rounded ones, and compares; they stay assigned.
+    """Translates with full weights, rounds them, and compares; they stay rounded.
 
     More than `LIMIT` is ExportRejected.
 
     Args:
         functions: the signatures of the model in memory.
-        assign_rounded: changes the model's weights.
+        round_weights: changes the model's weights and returns the signatures that have the rounded ones.
     """
     batches = batches_of(sentences)
     full = answer(functions, [("serving_default", {"text": batch}) for batch in batches])
@@ -125,7 +131,7 @@ def compare_rounded(
         ("score", {"source": batch, "target": found["translation"].tolist()}) for batch, found in zip(batches, full)
     ]
     full_scores = answer(functions, pairs)
-    assign_rounded()
+    functions = round_weights()
     small = answer(functions, [("serving_default", {"text": batch}) for batch in batches])
     small_scores = answer(functions, pairs)
     changed = sum(int((one["translation"] != other["translation"]).sum()) for one, other in zip(full, small))

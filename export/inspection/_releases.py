@@ -1,8 +1,8 @@
 """First release of TensorFlow Serving per op: the tables that `inspect` compares a SavedModel with.
 
 A server carries the ops of the TensorFlow of its own number. Which TensorFlow brought an op was found by
-comparing the registries of the wheels of 2.12.1 to 2.21.0; ops of its own that TensorFlow marks with an
-underscore are left out, no SavedModel holds them. tensorflow-text is linked into the server: in the form of
+comparing the registries of the wheels of 2.12.1 to 2.21.0. Of the ops that TensorFlow marks with an underscore as its
+own there is only the one that exports with weights int8 hold. tensorflow-text is linked into the server: in the form of
 2.12.1 up to server 2.19.1, in the form of 2.20.0 since then.
 
 A NodeDef attribute that a server does not know is logged and ignored (seen with the C++ loader of 2.12.1), so
@@ -60,7 +60,7 @@ _NEW_CORE_OPS = {
         ConvertToListOfSparseCoreCooTensors ConvertToSparseCoreCsrWrappedCooTensor FinalizeTPUEmbeddingV2
         GetStatsFromListOfSparseCoreCooTensors GetTpuTaskId GlobalShuffleDataset IndexFlatMapDataset
         IteratorGetModelProto SortListOfSparseCoreCooTensors UpdateTaskIdAndGlobalCoreArray
-        WeightedFlatMapDataset""",
+        WeightedFlatMapDataset _QuantizedMatMul""",
     "2.18.0": "CheckPinned",
     "2.20.0": "DecodeWebP TPUDummyInput",
     "2.21.0": "DecodeJxl",

@@ -247,16 +247,33 @@ def test_the_search_is_no_part_of_ctranslate2(workdir, tmp_path, capsys):
     flags = ["--workdir", str(workdir.path), "--output", str(tmp_path / "ct2"), "--format", "ctranslate2"]
     assert cli.main(["export", *flags, "--beam-size", "5"]) == 1
     assert "Received: decoding.beam_size=5. Leave it out" in capsys.readouterr().err
+    assert cli.main(["export", *flags, "--packed"]) == 1
+    assert "Expected no --packed with --format ctranslate2. Leave it out" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", ["float16", "bfloat16"])
+@pytest.mark.parametrize("weights", ["float16", "bfloat16", "int8"])
 def test_smaller_weights_are_published_and_halve_the_variables(version, workdir, tmp_path, weights):
     found = export_saved_model(Workdir(workdir.path), tmp_path / "base", weights=weights, beam_size=2)
     sizes = [inspect_saved_model(path).sizes.variables_bytes for path in (version, found.path)]
     assert sizes[1] < 0.75 * sizes[0]
     card = json.loads((found.path / "model.json").read_text())
     assert card["weights"] == weights and card["rounding"]["per_token"] < 0.01
+
+
+@pytest.mark.slow
+def test_packed_weights_are_published_and_translate_as_the_others(version, workdir, tmp_path):
+    flags = ["--workdir", str(workdir.path), "--output", str(tmp_path / "base"), "--beam-size", str(BEAMS)]
+    assert cli.main(["export", *flags, "--packed"]) == 0
+    report = inspect_saved_model(tmp_path / "base" / "1")
+    assert report.ops["_MklNativeFusedMatMul"] and report.oldest_server == "2.12.1"
+    assert report.sizes.variables_bytes < 1.1 * inspect_saved_model(version).sizes.variables_bytes
+    text = tf.constant(toy_sentences(7))
+    found, expected = (
+        tf.saved_model.load(str(path)).signatures["serving_default"](text=text)["translation"].numpy().tolist()
+        for path in (tmp_path / "base" / "1", version)
+    )
+    assert found == expected
 
 
 @pytest.mark.slow

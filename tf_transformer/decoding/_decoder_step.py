@@ -244,7 +244,7 @@ def _attend(
 
 def _logits_of(model: Transformer, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
     """The projection to the logits of some ids (U,): (N, D) -> (N, U). Their weights are gathered once per batch."""
-    table = tf.gather(_float(model.output_embedding.table), ids)
+    table = tf.cast(model.output_embedding.rows(ids), tf.float32)
     bias = None if model.output_bias is None else tf.gather(_float(model.output_bias), ids)
 
     def logits(hidden: tf.Tensor) -> tf.Tensor:

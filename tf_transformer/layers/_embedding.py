@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers._projection import Matrix
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class SharedEmbedding(keras.layers.Layer):
@@ -41,6 +43,7 @@ class SharedEmbedding(keras.layers.Layer):
         self.scale_embeddings = scale_embeddings
         self.pad_id = pad_id
         self.supports_masking = True
+        self._matrix: Matrix | None = None
 
     def build(self, input_shape: tuple | None = None) -> None:
         initializer = keras.initializers.RandomNormal(stddev=self.model_dim**-0.5)
@@ -50,7 +53,7 @@ class SharedEmbedding(keras.layers.Layer):
         if reverse:
             return self.logits(inputs)
         check_ids(inputs, self.vocab_size, self.name)
-        rows = ops.take(self.table, inputs, axis=0)
+        rows = self.rows(inputs)
         return rows * math.sqrt(self.model_dim) if self.scale_embeddings else rows
 
     def logits(self, hidden: Any) -> Any:
@@ -58,8 +61,18 @@ class SharedEmbedding(keras.layers.Layer):
 
         In a functional model call the layer with `reverse=True` instead: outside of a call the table is a constant.
         """
+        if self._matrix is not None:
+            return self._matrix.product(hidden)
         table = ops.cast(self.table, hidden.dtype)
         return ops.cast(ops.matmul(hidden, ops.transpose(table)), "float32")
+
+    def rows(self, ids: Any) -> Any:
+        """The rows of some ids, as they are in the table: (…,) -> (…, D)."""
+        return ops.take(self.table, ids, axis=0) if self._matrix is None else self._matrix.rows(ids)
+
+    def replace_table(self, matrix: Matrix) -> None:
+        """Look up rows and compute logits with `matrix` (V, D) from now on. What is saved remains the table."""
+        self._matrix = matrix
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         if "int" not in keras.backend.standardize_dtype(inputs.dtype):

@@ -3,7 +3,7 @@
 import contextlib
 import contextvars
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -28,6 +28,16 @@ def inference_layout() -> Iterator[None]:
         yield
     finally:
         _transposed.reset(token)
+
+
+class Matrix(Protocol):
+    """A matrix (out, in) that stands in for a weight, such as one in eight bits."""
+
+    def product(self, x: Any, bias: Any = None) -> Any:
+        """x W^T + b: (…, in) -> (…, out)."""
+
+    def rows(self, ids: Any) -> Any:
+        """The rows of some ids: (…,) -> (…, in)."""
 
 
 def new_initializer(initializer: Any) -> Any:
@@ -73,6 +83,7 @@ class Projection(keras.layers.Layer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_masking = True
         self._transposed = _transposed.get()
+        self._matrix: Matrix | None = None
 
     def build(self, input_shape: tuple) -> None:
         shape = (self.units, input_shape[-1]) if self._transposed else (input_shape[-1], self.units)
@@ -86,12 +97,18 @@ class Projection(keras.layers.Layer):
 
     def apply(self, inputs: Any) -> Any:
         """The projection in the dtype of `inputs`, whatever the layer's policy."""
+        if self._matrix is not None:
+            return self._matrix.product(inputs, self.bias)
         kernel = ops.cast(self.kernel, inputs.dtype)
         output = ops.matmul(inputs, ops.transpose(kernel) if self._transposed else kernel)
         if self.bias is None:
             return output
         # `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product.
         return ops.add(output, ops.cast(self.bias, inputs.dtype))
+
+    def replace_kernel(self, matrix: Matrix) -> None:
+        """Compute products with `matrix` (out, in) from now on. What is saved remains the kernel."""
+        self._matrix = matrix
 
     @property
     def transposed(self) -> bool:

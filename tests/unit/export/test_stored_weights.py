@@ -89,5 +89,5 @@ def test_numbers_that_float16_cannot_hold_are_rejected_and_bfloat16_is_advised()
 
 
 def test_an_unknown_type_is_rejected():
-    with pytest.raises(ValueError, match=r"one of float32, float16, bfloat16\. Received: 'int8'"):
-        rounded({}, "int8", "run/best")
+    with pytest.raises(ValueError, match=r"one of float32, float16, bfloat16, int8\. Received: 'int4'"):
+        rounded({}, "int4", "run/best")
