@@ -7,6 +7,7 @@ import argparse
 import ctypes
 import os
 import shlex
+import sys
 
 from tf_transformer.pipelines import cli
 
@@ -46,7 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _return_freed_memory() -> None:
-    """Let glibc return freed arrays to the system at once. It keeps those below 32 MB, which most weights are."""
+    """Let freed arrays return to the system at once: an import reads and frees gigabytes of them.
+
+    glibc keeps those below 32 MB, which most weights are. TensorFlow keeps all of them with oneDNN.
+    """
+    if "tensorflow" not in sys.modules:
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, 1 << 20)
