@@ -15,7 +15,7 @@ indentation and bullets (.txt), and subtitles with their times (.srt, .vtt).
 
 import argparse
 import logging
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._beam_arguments import add_engine_arguments, beam_jobs, check_engine
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespace) -> None:
+def _translate(model: Any, source: BinaryIO, target: BinaryIO, args: argparse.Namespace) -> None:
     from tf_transformer._progress import Progress
     from tf_transformer.decoding import CHUNK_LINES, LineTranslation
     from tf_transformer.text import MAX_LINE_BYTES, read_lines

@@ -51,8 +51,10 @@ class Teacher:
         return Teacher(self.workdir, str(path.resolve()), search.to_dict())
 
     def origin(self) -> dict[str, object]:
-        """What determines its translations; fields of the search with default values are left out, as a later version
-        may have more of them."""
+        """The settings that determine its translations.
+
+        Fields of the search with default values are left out: a later version may have more of them.
+        """
         usual = DecodingConfig().to_dict()
         search = {name: value for name, value in self.decoding.items() if value != usual.get(name)}
         return {"teacher": read_info(pathlib.Path(self.checkpoint))["files"], "decoding": search}

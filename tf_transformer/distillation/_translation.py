@@ -91,7 +91,7 @@ class TeacherTranslations:
         return sum(part.pairs for part in self.parts)
 
     def translate(self, model: "LoadedModel", report: Callable[[int], None]) -> None:
-        """Translate the missing parts on all cores; `report` is told the number of pairs of each batch."""
+        """Translate the missing parts on all cores; `report` receives the number of pairs of each batch."""
         for part, sources in self.sources(self.missing):
             translations = _translate_each(model, sources, report)
             with atomic_write(self.path(part)) as stream:

@@ -14,6 +14,7 @@ from ._long_sentences import split_long_sentences as split_long_sentences
 from ._model_file import TokenizerError as TokenizerError
 from ._model_file import check_model as check_model
 from ._model_file import read_model_file as read_model_file
+from ._piece_splits import piece_splits as piece_splits
 from ._segmentation import Segmenter as Segmenter
 from ._segmentation import Segments as Segments
 from ._segmentation import join_segments as join_segments
@@ -70,6 +71,7 @@ __all__ = [
     "limit_bytes",
     "load_tokenizers",
     "normalize_text",
+    "piece_splits",
     "read_lines",
     "read_model_file",
     "save_tokenizers",
