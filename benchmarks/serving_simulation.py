@@ -49,8 +49,7 @@ class Server:
         max_batch_size: rows of a call.
         timeout: seconds that the first request of a batch waits for others while a worker is free.
         workers: calls at the same time.
-        request_seconds: mean of the event loop for each request, one after another: half on its way in, half on its way
-            out; exponentially distributed.
+        request_seconds: of the event loop for each request, one after another: half on its way in, half on its way out.
     """
 
     max_batch_size: int = 64
@@ -112,7 +111,7 @@ class Simulation:
 
         def through_loop(handle: Callable, sent: float, client: int) -> None:
             nonlocal free
-            free = max(self._now, free) + self._half_request()
+            free = max(self._now, free) + self._server.request_seconds / 2
             self._at(free, handle, sent, client)
 
         def send(client: int) -> None:
@@ -151,13 +150,8 @@ class Simulation:
         self._at(self._through_loop(replica), self._join, replica, sent, client)
 
     def _through_loop(self, replica: _Replica) -> float:
-        replica.loop_free = max(self._now, replica.loop_free) + self._half_request()
+        replica.loop_free = max(self._now, replica.loop_free) + self._server.request_seconds / 2
         return replica.loop_free
-
-    def _half_request(self) -> float:
-        """Seconds of an event loop. They vary: threads of the model hold the interpreter's lock now and then."""
-        mean = self._server.request_seconds / 2
-        return self._random.expovariate(1 / mean) if mean else 0.0
 
     def _join(self, replica: _Replica, sent: float, client: int) -> None:
         if replica.open is None:

@@ -154,7 +154,7 @@ def test_storage_of_s3_gets_the_same_files(tmp_path, prepared, monkeypatch):
         options = f"{IN_PROCESS} s3_endpoint_url={address} s3_access_key_id=id s3_secret_access_key=key"
         options += " s3_region_name=us-east-1"
         with BeamJobs.open("s3://bucket/out/data", options) as jobs:
-            corpus = open_text_files_on_beam(elsewhere, "en", "de", jobs, block_lines=64)
+            corpus = open_text_files_on_beam(elsewhere, "en", "de", jobs, block_lines=512)
             prepare_on_beam(corpus, "s3://bucket/out/data", jobs, OPTIONS)
         found = [each["Key"] for each in client.list_objects_v2(Bucket="bucket", Prefix="out")["Contents"]]
         (tmp_path / "data").mkdir()
