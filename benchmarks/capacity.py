@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import pathlib
+import random
 import statistics
 import tempfile
 import time
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[4, 16, 64])
     parser.add_argument("--rounds", type=int, default=5, help="of measuring both servers")
     parser.add_argument("--seconds", type=float, default=10.0, help="of load for each number of clients and round")
-    parser.add_argument("--calls", type=int, default=6, help="of each number of rows, in each round")
+    parser.add_argument("--calls", type=int, default=12, help="of each number of rows, in each round")
     parser.add_argument("--workers", type=int, default=2, help="calls of the model at the same time, as in `serve`")
     parser.add_argument("--rate", type=float, default=100.0, help="requests per second to plan for")
     parser.add_argument("--p99-ms", type=float, default=300.0, help="largest 99th percentile of the latency")
@@ -55,11 +56,11 @@ def main() -> None:
 def validate(base, texts: list[str], args: argparse.Namespace) -> tuple[ServiceTimes, Server, dict]:
     """Measure calls and load in turn; return the times, the server and how well the simulation predicts the load."""
     seconds: dict = defaultdict(list)
-    requests: list[float] = []
+    requests, chance = [], random.Random(1)
     runs: dict = defaultdict(list)
     with serving(base, ["--no-batching"]) as plain, serving(base, []) as batched:
         for _ in range(args.rounds):
-            asyncio.run(time_calls(plain, texts, args, seconds))
+            asyncio.run(time_calls(plain, texts, args, chance, seconds))
             requests.append(asyncio.run(request_seconds(plain, texts, args.workers)))
             for clients in args.clients:
                 runs[clients].append(asyncio.run(load(batched, texts, clients, args.seconds, 20_000)))
@@ -93,25 +94,27 @@ async def post(session: aiohttp.ClientSession, url: str, instances: list[str] | 
             raise SystemExit(f"expected the status {expected}. Received: {response.status}")
 
 
-async def time_calls(url: str, texts: list[str], args: argparse.Namespace, seconds: dict) -> None:
-    """Add the times of calls of several rows, alone and with others at the same time."""
+async def time_calls(
+    url: str, texts: list[str], args: argparse.Namespace, chance: random.Random, seconds: dict
+) -> None:
+    """Add the times of calls of several rows, alone and with others at the same time. Each has other sentences."""
     async with aiohttp.ClientSession() as session:
 
-        async def call(calls: int, rows: int, number: int, keep: bool = True) -> None:
-            chosen = [texts[(number * rows + i) * 7 % len(texts)] for i in range(rows)]
+        async def call(calls: int, rows: int, keep: bool = True) -> None:
+            chosen = chance.choices(texts, k=rows)
             begun = time.perf_counter()
             await post(session, url, chosen)
             if keep:
                 seconds[calls, rows].append(time.perf_counter() - begun)
 
-        async def caller(calls: int, rows: int, first: int) -> None:
-            for number in range(args.calls):
-                await call(calls, rows, first + number)
+        async def caller(calls: int, rows: int) -> None:
+            for _ in range(args.calls):
+                await call(calls, rows)
 
         for rows in ROWS:
-            await call(1, rows, 0, keep=False)
+            await call(1, rows, keep=False)
             for calls in range(1, args.workers + 1):
-                await asyncio.gather(*(caller(calls, rows, 31 * one) for one in range(calls)))
+                await asyncio.gather(*(caller(calls, rows) for _ in range(calls)))
 
 
 async def request_seconds(url: str, texts: list[str], workers: int, requests: int = 2000, clients: int = 16) -> float:

@@ -107,11 +107,11 @@ class Simulation:
 
         Their event loop needs as long as the server's for a request.
         """
-        left, free, half = requests, 0.0, self._server.request_seconds / 2
+        left, free = requests, 0.0
 
         def through_loop(handle: Callable, sent: float, client: int) -> None:
             nonlocal free
-            free = max(self._now, free) + half
+            free = max(self._now, free) + self._server.request_seconds / 2
             self._at(free, handle, sent, client)
 
         def send(client: int) -> None:

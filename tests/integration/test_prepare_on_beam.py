@@ -117,6 +117,61 @@ def test_the_command_writes_what_the_plain_command_writes(tmp_path, capsys):
     assert (tmp_path / "local" / "dataset.json").read_bytes() == made
 
 
+def test_several_language_pairs_are_prepared_alike(tmp_path):
+    command = ["prepare", "--vocab-size", "180", "--temperature", "3"]
+    for number, (pair, count) in enumerate((("en-de", 900), ("en-fr", 100))):
+        paths = [tmp_path / f"{pair}.{side}" for side in ("source", "target")]
+        for side, path in enumerate(paths):
+            path.write_text("\n".join(lines(count, 4 * number + side)) + "\n", encoding="utf-8")
+        command += ["--pair", ":".join([pair, *map(str, paths)])]
+    for engine in ("local", "beam"):
+        flags = ["--engine", engine, "--output", str(tmp_path / engine)]
+        flags += ["--beam-options", IN_PROCESS] if engine == "beam" else []
+        assert cli.main([*command, *flags]) == 0
+    assert_equal_directories(tmp_path / "local", tmp_path / "beam")
+    parts = PreparedDataset(tmp_path / "beam").info["splits"]["train"]["corpora"]
+    assert [part["languages"] for part in parts] == ["en-de", "en-fr"] and parts[1]["pairs"] > 300
+
+
+def test_storage_of_s3_gets_the_same_files(tmp_path, prepared, monkeypatch):
+    """Through Beam's own S3 file system, from and to a server on this machine."""
+    server_module = pytest.importorskip("moto.server")
+    boto3 = pytest.importorskip("boto3")
+    files, expected = prepared
+    server = server_module.ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        address = "http://{}:{}".format(*server.get_host_and_port())
+        for name, value in {"ACCESS_KEY_ID": "id", "SECRET_ACCESS_KEY": "key", "DEFAULT_REGION": "us-east-1"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        client = boto3.client("s3", endpoint_url=address)
+        client.create_bucket(Bucket="bucket")
+        for path in expected.path.parent.iterdir():
+            if path.is_file():
+                client.put_object(Bucket="bucket", Key=f"in/{path.name}", Body=path.read_bytes())
+        folder = f"{expected.path.parent}/"
+        elsewhere = {"train": [moved(own, folder, "s3://bucket/in/") for own in files["train"]]}
+        options = f"{IN_PROCESS} s3_endpoint_url={address} s3_access_key_id=id s3_secret_access_key=key"
+        options += " s3_region_name=us-east-1"
+        with BeamJobs.open("s3://bucket/out/data", options) as jobs:
+            corpus = open_text_files_on_beam(elsewhere, "en", "de", jobs, block_lines=512)
+            prepare_on_beam(corpus, "s3://bucket/out/data", jobs, OPTIONS)
+        found = [each["Key"] for each in client.list_objects_v2(Bucket="bucket", Prefix="out")["Contents"]]
+        (tmp_path / "data").mkdir()
+        for key in found:
+            body = client.get_object(Bucket="bucket", Key=key)["Body"].read()
+            (tmp_path / "data" / key.removeprefix("out/data/")).write_bytes(body)
+    finally:
+        server.stop()
+    assert all(key.startswith("out/data/") for key in found)
+    assert_equal_directories(expected.path, tmp_path / "data")
+
+
+def moved(files: WeightedFiles, folder: str, address: str) -> WeightedFiles:
+    source, target = (path and str(path).replace(folder, address) for path in (files.source, files.target))
+    return dataclasses.replace(files, source=source, target=target)
+
+
 def test_a_corpus_without_files_is_read_by_one_worker(tmp_path):
     corpus = open_corpus("phrasebook")
     small = dataclasses.replace(corpus, splits={"train": FirstPairs(corpus.splits["train"], 700)})
@@ -143,11 +198,7 @@ def test_another_file_system_gets_the_same_files(tmp_path, prepared, toy_file_sy
         if path.is_file():
             (tmp_path / "store" / path.name).write_bytes(path.read_bytes())
     folder = f"{expected.path.parent}/"
-
-    def moved(path):
-        return path and str(path).replace(folder, "toy://bucket/")
-
-    elsewhere = {"train": [WeightedFiles(moved(f.source), moved(f.target), f.weight) for f in files["train"]]}
+    elsewhere = {"train": [moved(own, folder, "toy://bucket/") for own in files["train"]]}
     for _ in range(2):
         with BeamJobs.open("toy://bucket/out/data", IN_PROCESS) as jobs:
             corpus = open_text_files_on_beam(elsewhere, "en", "de", jobs, block_lines=64)

@@ -111,6 +111,35 @@ def test_shards_of_another_input_are_rejected(tmp_path, source, capsys):
     assert "Received: other input_sha256" in capsys.readouterr().err
 
 
+def test_back_translated_lines_are_prepared_with_the_others(tmp_path):
+    texts = {"mono.de": toy_sentences(80, 7), "train.en": toy_sentences(200, 8), "train.de": toy_sentences(200, 9)}
+    for name, text in texts.items():
+        (tmp_path / name).write_text("\n".join(text) + "\n", encoding="utf-8")
+    beam = ["--engine", "beam", "--beam-options", IN_PROCESS]
+    assert cli.main([*command(tmp_path / "mono.de", tmp_path / "mono.en", "--no-segmentation"), *beam]) == 0
+    prepare = [
+        "prepare",
+        "--data",
+        "files",
+        "--source-language",
+        "en",
+        "--target-language",
+        "de",
+        "--vocab-size",
+        "150",
+    ]
+    for name, weight in (("train", "1"), ("mono", "2")):
+        prepare += ["--train-source", str(tmp_path / f"{name}.en"), "--train-target", str(tmp_path / f"{name}.de")]
+        prepare += ["--train-weight", weight]
+    assert (
+        cli.main([*prepare, "--vocab-size", "150", "--max-ratio", "100", "--output", str(tmp_path / "data"), *beam])
+        == 0
+    )
+    train = json.loads((tmp_path / "data" / "dataset.json").read_text())["splits"]["train"]
+    assert [part["files"] for part in train["corpora"]] == [["train.en", "train.de"], ["mono.en", "mono.de"]]
+    assert [part["cleaning"]["read"] for part in train["corpora"]] == [200, 80]
+
+
 def test_an_empty_file_has_no_lines(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     assert cli.main(on_beam(tmp_path / "empty", tmp_path / "out", "--beam-options", IN_PROCESS)) == 0

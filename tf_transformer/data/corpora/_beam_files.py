@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TypeGuard
 
 from tf_transformer._beam import BeamJobs, LineIndex, file_exists, find_files, index_lines, open_file
 from tf_transformer.data.corpora._corpus import Corpus, CorpusError, Split
-from tf_transformer.data.corpora._line_file import MAX_LINE_BYTES, OPENERS, LineFile
+from tf_transformer.data.corpora._line_file import MAX_LINE_BYTES, OPENERS, LineFile, line_too_long
 from tf_transformer.data.corpora._text_files import (
     Files,
     ParallelFiles,
@@ -19,7 +19,7 @@ from tf_transformer.data.corpora._text_files import (
     expand,
     open_text_files,
 )
-from tf_transformer.text import read_lines
+from tf_transformer.text import LineTooLongError, read_lines
 
 BLOCK_LINES = 32_768
 """Lines that a worker cleans at a time."""
@@ -57,7 +57,6 @@ class BeamFile(LineFile):
 
     Args:
         path: the file; `.gz` and `.xz` are decompressed on the way, by a single worker.
-        index: its index; None reads the file for one.
         block_lines: lines of a block.
     """
 
@@ -110,7 +109,14 @@ class FileBlock:
             skipped = 1 if self.offset else 0
             stream.seek(self.offset - skipped)
             lines = read_lines(stream, MAX_LINE_BYTES, truncate=False, strip_cr=False)
-            yield from islice(lines, skipped, skipped + self.lines)
+            number = self.first - skipped
+            try:
+                for line in islice(lines, skipped + self.lines):
+                    number += 1
+                    if number > self.first:
+                        yield line
+            except LineTooLongError as error:
+                raise line_too_long(self.file, number + 1) from error
 
 
 def blocks_of(split: Split) -> list[Split]:

@@ -54,10 +54,7 @@ class LineFile:
                     yield line
                     number += 1
         except LineTooLongError as error:
-            raise CorpusError(
-                f"{self.path}, line {number + 1}: expected lines of text. Received: more than {MAX_LINE_BYTES} bytes "
-                "without a line feed. Give a text file with one sentence per line."
-            ) from error
+            raise line_too_long(self.path, number + 1) from error
         except _DAMAGE as error:
             raise self._damaged(error, number) from error
 
@@ -106,3 +103,11 @@ class LineFile:
             f"{self.path}, after line {lines}: the compressed file is truncated or damaged ({error}); "
             "fetch or compress it again."
         )
+
+
+def line_too_long(path: object, number: int) -> CorpusError:
+    """The error of a line without an end."""
+    return CorpusError(
+        f"{path}, line {number}: expected lines of text. Received: more than {MAX_LINE_BYTES} bytes without a line "
+        "feed. Give a text file with one sentence per line."
+    )
