@@ -3,8 +3,9 @@
     python -m benchmarks.import_memory --scratch DIR --json
 
 A folder as Hugging Face has it is written into DIR first: 12 + 12 layers of 1024, 256,206 rows, float32, 615 million
-parameters, 2.5 GB. `import` then runs in a process of its own, with its report and sample translation. `ratio` is its
-peak memory, resident and with all of TensorFlow, divided by the size of the float32 weights: lower is better.
+parameters, 2.5 GB. `import` then runs in a process of its own, without and with the sample translation of its report.
+`ratio` is its peak memory, resident and with all of TensorFlow, divided by the size of the float32 weights: lower is
+better.
 """
 
 import argparse
@@ -30,19 +31,21 @@ def main() -> None:
         command = [sys.executable, "-m", "pipelines.import_weights", "--licence", "none"]
         command += ["--from", str(folder / "model"), "--workdir", str(folder / "run")]
         command += ["--source-language", LANGUAGES[0], "--target-language", LANGUAGES[1]]
-        began = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
-        seconds = time.perf_counter() - began
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        shutil.rmtree(folder / "run")
-    figures = {
-        "parameters": parameters,
-        "weights_mib": round(parameters * 4 / 2**20),
-        "peak_mib": round(peak / 2**20),
-        "ratio": round(peak / (parameters * 4), 2),
-        "seconds": round(seconds, 1),
-    }
+        figures: dict[str, float] = {"parameters": parameters, "weights_mib": round(parameters * 4 / 2**20)}
+        for suffix, flags in (("", ["--no-sample"]), ("_with_sample", [])):
+            seconds, peak = measured([*command, *flags])
+            shutil.rmtree(folder / "run")
+            figures[f"peak_mib{suffix}"] = round(peak / 2**20)
+            figures[f"ratio{suffix}"] = round(peak / (parameters * 4), 2)
+            figures[f"seconds{suffix}"] = round(seconds, 1)
     print(json.dumps(figures) if args.json else "\n".join(f"{name}: {value}" for name, value in figures.items()))
+
+
+def measured(command: list[str]) -> tuple[float, int]:
+    """Seconds and peak memory in bytes of a command, or of one before it that needed more."""
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
+    return time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 def _parse() -> argparse.Namespace:

@@ -7,7 +7,6 @@ import argparse
 import ctypes
 import os
 import shlex
-import sys
 
 from tf_transformer.pipelines import cli
 
@@ -42,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sample", metavar="TEXT", help="sentence to translate in the report; default: one in the source language"
     )
     parser.add_argument(
+        "--no-sample", action="store_true",
+        help="no translation in the report: it needs more memory than the import of a large model",
+    )  # fmt: skip
+    parser.add_argument(
         "--licence", "--license", help="licence of the model, if the files do not name it; written to the model card"
     )
 
@@ -49,10 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _return_freed_memory() -> None:
     """Let freed arrays return to the system at once: an import reads and frees gigabytes of them.
 
-    glibc keeps those below 32 MB, which most weights are. TensorFlow keeps all of them with oneDNN.
+    glibc keeps those below 32 MB, which most weights are.
     """
-    if "tensorflow" not in sys.modules:
-        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, 1 << 20)
@@ -75,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
         keep_languages=[code.strip() for code in args.keep_languages.split(",") if code.strip()],
         keep_pieces_of=args.keep_pieces_of,
     )
-    translate_sample(workdir, args.sample)
+    if not args.no_sample:
+        translate_sample(workdir, args.sample)
     print(report(workdir))
     return 0
 

@@ -68,9 +68,15 @@ def _assign(variable: Any, value: np.ndarray) -> None:
     if value.nbytes <= _PIECE or type(inner).__name__ != "ResourceVariable" or value.dtype.name != variable.dtype:
         variable.assign(value)
         return
+    import tensorflow as tf
+
     rows = max(1, _PIECE // value[:1].nbytes)
     for start in range(0, len(value), rows):
-        cast(Any, inner)[start : start + rows].assign(value[start : start + rows])
+        piece = value[start : start + rows]
+        # `variable[start:end].assign` reads the variable first, and so makes a copy of it.
+        tf.raw_ops.ResourceStridedSliceAssign(
+            ref=cast(Any, inner).handle, begin=[start], end=[start + len(piece)], strides=[1], value=piece
+        )
 
 
 class _Transposed(Mapping[str, np.ndarray]):
