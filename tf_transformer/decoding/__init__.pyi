@@ -6,9 +6,9 @@ from ._batching import length_batches as length_batches
 from ._batching import parallel_batches as parallel_batches
 from ._batching import use_one_thread_per_op as use_one_thread_per_op
 from ._beam_search import beam_search as beam_search
-from ._checks import WARNINGS as WARNINGS
 from ._checks import LengthRange as LengthRange
 from ._decoder_step import DecoderStep as DecoderStep
+from ._documents import WARNINGS as WARNINGS
 from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
 from ._options import Step as Step

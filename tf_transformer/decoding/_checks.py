@@ -1,4 +1,4 @@
-"""Warning codes, and the checks of a translation that raise some of them: repetition, length and coverage.
+"""Checks of translations: repetition, length and coverage.
 
 A translation that fails a check is searched again with constraints, and the better of the two is kept: see
 `CheckedSearch`.
@@ -11,27 +11,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding._batching import search_in_batches
+from tf_transformer.decoding._alignment import force
+from tf_transformer.decoding._batching import Batch, map_batches, search_in_batches
+from tf_transformer.decoding._documents import CHECKS, COVERAGE, LENGTH, REPETITION
 from tf_transformer.decoding._options import Hypotheses, SearchOptions
 from tf_transformer.decoding._search import search_batch
 from tf_transformer.decoding._shortlist import CandidateTable
 from tf_transformer.model import Transformer
-
-SPLIT, TRUNCATED, RETRIED = "split", "truncated", "retried"
-REPETITION, LENGTH, COVERAGE = "repetition", "length", "coverage"
-
-WARNINGS = {
-    SPLIT: "a sentence was longer than the model's limit and was translated in parts",
-    TRUNCATED: "a part of a sentence could not be made short enough, and its end was truncated",
-    RETRIED: "a translation failed a check, and was replaced by that of a second search with constraints",
-    REPETITION: "a translation repeats words that the source does not repeat",
-    LENGTH: "a translation is shorter or longer than those of the training data, or was truncated",
-    COVERAGE: "a part of the source seems not to be translated",
-}
-"""The codes of warnings and what they mean. The last three name what is still wrong with the translation."""
-
-CHECKS = {REPETITION: 4, LENGTH: 2, COVERAGE: 1}
-"""The bits of the failed checks. Of two translations of a sentence, the one with the smaller sum is better."""
 
 _REPEATS = {2: 3, 3: 2}
 """A loop has an n-gram so many times more often than the source has any n-gram."""
@@ -40,6 +26,9 @@ _COVERED = 0.3
 """A source position with less attention than this, summed over all steps, is not covered."""
 _UNCOVERED_SHARE, _UNCOVERED_LEAST = 0.15, 4
 """A source has a part that is not covered if so many successive positions are not: a share of all, and a number."""
+
+_SHORT_SHARE = 1 / 6
+"""Coverage is checked in translations below this share of the usual range of lengths, and in those that look wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,23 +85,46 @@ def failed_checks(found: Hypotheses, rows: Mapping[str, tf.Tensor], usual: Lengt
     return tf.where(lengths > 0, total, 0)
 
 
+def may_fail(found: Hypotheses, rows: Mapping[str, tf.Tensor], usual: LengthRange) -> tf.Tensor:
+    """Which best hypotheses to check: (B,) bool; the arguments are those of `failed_checks`, without coverage.
+
+    All that fail a check of repetition or length are among them, and those that are so short that a part of the source
+    may be missing.
+    """
+    lengths = found.lengths[:, 0]
+    low, high = usual.limits(rows["lengths"])
+    shortest = low + tf.cast(_SHORT_SHARE * tf.cast(high - low, tf.float32), tf.int32)
+    # A loop has a pair of ids at least three times.
+    repeats = _top_counts(found.ids[:, 0], lengths, (2,))[2] >= 1 + min(_REPEATS.values())
+    unusual = repeats | (lengths < shortest) | (lengths > high) | ~found.finished[:, 0]
+    return (lengths > 0) & unusual
+
+
+def coverage_of(model: Transformer, source: tf.Tensor, target: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """The attention to each source position, the average of all layers and heads, summed over the target: (B, S)."""
+    layers, _ = force(model, source, target, with_log_probs=False)
+    written = tf.sequence_mask(lengths, tf.shape(target)[1], tf.float32)
+    average = tf.add_n([tf.reduce_mean(weights, axis=1) for weights in layers]) / len(layers)
+    return tf.reduce_sum(average * written[..., None], axis=1)
+
+
 def _repeats(ids: tf.Tensor, lengths: tf.Tensor, source: tf.Tensor, source_lengths: tf.Tensor) -> tf.Tensor:
     """Whether the output has an n-gram much more often than the source has any: (B,) bool."""
-    ours, theirs = _top_counts(ids, lengths), _top_counts(source, source_lengths)
+    ours, theirs = (_top_counts(*side, tuple(_REPEATS)) for side in ((ids, lengths), (source, source_lengths)))
     loops = [ours[n] - tf.maximum(theirs[n], 1) >= more for n, more in _REPEATS.items()]
     return tf.reduce_any(tf.stack(loops), axis=0)
 
 
-def _top_counts(ids: tf.Tensor, lengths: tf.Tensor) -> dict[int, tf.Tensor]:
-    """How often the most frequent n-gram of each row occurs, for each n of `_REPEATS`: (B,) int32."""
+def _top_counts(ids: tf.Tensor, lengths: tf.Tensor, sizes: Sequence[int]) -> dict[int, tf.Tensor]:
+    """How often the most frequent n-gram of each row occurs, for each n of `sizes`: (B,) int32."""
     width = tf.shape(ids)[1]
     places = tf.range(width)
     ids = tf.where(places < lengths[:, None], ids, -1 - places)  # padding equals nothing but itself
     equal = ids[:, :, None] == ids[:, None]
     same, counts = equal, {}
-    for n in range(2, max(_REPEATS) + 1):
+    for n in range(2, max(sizes) + 1):
         same = same[:, :-1, :-1] & equal[:, n - 1 :, n - 1 :]
-        if n in _REPEATS:
+        if n in sizes:
             each = tf.reduce_sum(tf.cast(same, tf.int32), axis=2)
             counts[n] = tf.reduce_max(tf.pad(each, [[0, 0], [0, 1]]), axis=1)
     return counts
@@ -176,7 +188,8 @@ class CheckedSearch:
 
     Where the best output of a row fails a check, the row is searched again with constraints (`constrained`,
     `constrained_rows`), and the better of the two results is kept. Other rows are those of `search_ids`, at hardly any
-    cost. The graph of the second search is traced once for all signatures.
+    cost: a few operations choose the outputs to check (`may_fail`), and only these go through the model once more, for
+    their coverage. The graphs of the checks and of the second search are traced once for all signatures.
 
     Args:
         model: a `Transformer`.
@@ -186,47 +199,87 @@ class CheckedSearch:
 
     def __init__(self, model: Transformer, usual: LengthRange, shortlist: CandidateTable | None = None):
         self._model, self._usual, self._shortlist = model, usual, shortlist
-        self._second_search = functools.cache(self._traced)
+        self._second_search = functools.cache(self._traced_search)
+        self._checks = functools.cache(self._traced_checks)
 
     def __call__(self, rows: dict[str, tf.Tensor], options: SearchOptions) -> Checked:
         """The K best outputs of each row; the arguments are those of `search_ids`."""
-        # A coverage penalty is defined on the last layer, and the first search must not change.
-        all_layers = not options.coverage_penalty
-        options = dataclasses.replace(options, track_coverage=True)
-        first, failed = self._search(rows, options, all_layers)
 
-        def search_again() -> tuple[tf.Tensor, ...]:
-            places = tf.where(failed > 0)
-            some = {name: tf.gather(tensor, places[:, 0]) for name, tensor in rows.items()}
-            *second, still_failed = self._second_search(constrained(options), all_layers, tuple(rows))(*some.values())
-            better = still_failed < tf.gather(failed, places[:, 0])
-            return _replaced((*first[:5], failed), (*second, still_failed), places, better, options.pad_id)
+        def of_batch(rows: dict[str, tf.Tensor]) -> tuple[Hypotheses, tf.Tensor]:
+            found = search_batch(self._model, rows, options, None, self._shortlist)
+            return found, tf.cast(may_fail(found, rows, self._usual), tf.int32)
 
-        *columns, failed, retried = tf.cond(
-            tf.reduce_any(failed > 0), search_again, lambda: (*first[:5], failed, tf.zeros_like(failed, tf.bool))
-        )
+        first, chosen = search_in_batches(of_batch, rows, options.beam_size)
+
+        def unchanged(failed: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            return *first[:5], failed, tf.zeros_like(failed, tf.bool)
+
+        def check() -> tuple[tf.Tensor, ...]:
+            failed = self._failed(rows, first, chosen)
+            again = functools.partial(self._search_again, rows, options, first, failed)
+            return tf.cond(tf.reduce_any(failed > 0), again, lambda: unchanged(failed))
+
+        *columns, failed, retried = tf.cond(tf.reduce_any(chosen > 0), check, lambda: unchanged(chosen))
         return Checked(Hypotheses(*columns), failed, retried)
 
-    def _search(
-        self, rows: dict[str, tf.Tensor], options: SearchOptions, all_layers: bool
-    ) -> tuple[Hypotheses, tf.Tensor]:
-        def of_batch(rows: dict[str, tf.Tensor]) -> tuple[Hypotheses, tf.Tensor]:
-            found = search_batch(self._model, rows, options, None, self._shortlist, all_layers)
-            return found, failed_checks(found, rows, self._usual)
+    def _failed(self, rows: Mapping[str, tf.Tensor], found: Hypotheses, chosen: tf.Tensor) -> tf.Tensor:
+        """`failed_checks` of the chosen rows (N,) int32, 0 for the others."""
+        places = tf.where(chosen > 0)
+        given = {name: rows[name] for name in ("source", "lengths", "prefix_lengths") if name in rows}
+        given |= {"target": found.ids[:, 0], "target_lengths": found.lengths[:, 0], "finished": found.finished[:, 0]}
+        some = [tf.gather(tensor, places[:, 0]) for tensor in given.values()]
+        return tf.tensor_scatter_nd_update(tf.zeros_like(chosen), places, self._checks(tuple(given))(*some))
 
-        return search_in_batches(of_batch, rows, options.beam_size)
+    def _traced_checks(self, names: tuple[str, ...]) -> Callable:
+        """`failed_checks` as a TensorFlow function of tensors in the order of their names."""
 
-    def _traced(self, options: SearchOptions, all_layers: bool, names: tuple[str, ...]) -> Callable:
+        def of_batch(some: Batch, longest: tf.Tensor) -> list[tf.Tensor]:
+            source, target = some["source"][:, :longest], some["target"][:, :longest]
+            coverage = coverage_of(self._model, source, target, some["target_lengths"])
+            columns = target, some["target_lengths"], some["lengths"], some["lengths"], some["finished"], coverage
+            given = {name: some[name] for name in ("prefix_lengths",) if name in some}
+            given |= {"source": source, "lengths": some["source_lengths"]}
+            return [failed_checks(Hypotheses(*(column[:, None] for column in columns)), given, self._usual)]
+
+        def failed(*tensors: tf.Tensor) -> tf.Tensor:
+            rows = dict(zip(names, tensors))
+            rows["source_lengths"] = rows["lengths"]
+            rows["lengths"] = tf.maximum(rows["lengths"], rows["target_lengths"])
+            return map_batches(of_batch, rows, [tf.TensorSpec([None], tf.int32)])[0]
+
+        return tf.function(failed, input_signature=_specs(names), autograph=False)
+
+    def _search_again(
+        self, rows: Mapping[str, tf.Tensor], options: SearchOptions, first: Hypotheses, failed: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """The columns of `Checked`, with the better results of a second search in place of the first ones."""
+        places = tf.where(failed > 0)
+        some = [tf.gather(tensor, places[:, 0]) for tensor in rows.values()]
+        *second, still_failed = self._second_search(options, tuple(rows))(*some)
+        better = still_failed < tf.gather(failed, places[:, 0])
+        return _replaced((*first[:5], failed), (*second, still_failed), places, better, options.pad_id)
+
+    def _traced_search(self, options: SearchOptions, names: tuple[str, ...]) -> Callable:
         """The second search as a TensorFlow function of the rows' tensors, in the order of their names."""
+        # A coverage penalty of the user's is defined on the last layer.
+        all_layers = not options.coverage_penalty
+        constraints = dataclasses.replace(constrained(options), track_coverage=True)
+
+        def of_batch(rows: dict[str, tf.Tensor]) -> tuple[Hypotheses, tf.Tensor]:
+            found = search_batch(self._model, rows, constraints, None, self._shortlist, all_layers)
+            return found, failed_checks(found, rows, self._usual)
 
         def search(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
             rows = constrained_rows(dict(zip(names, tensors)), self._usual)
-            found, failed = self._search(rows, options, all_layers)
+            found, failed = search_in_batches(of_batch, rows, constraints.beam_size)
             return *found[:5], failed
 
-        matrices = ("source", "prefix")
-        specs = [tf.TensorSpec([None, None] if name in matrices else [None], tf.int32) for name in names]
-        return tf.function(search, input_signature=specs, autograph=False)
+        return tf.function(search, input_signature=_specs(names), autograph=False)
+
+
+def _specs(names: Sequence[str]) -> list[tf.TensorSpec]:
+    shapes = {name: [None, None] for name in ("source", "prefix", "target")}
+    return [tf.TensorSpec(shapes.get(name, [None]), tf.bool if name == "finished" else tf.int32) for name in names]
 
 
 def _replaced(
@@ -243,20 +296,3 @@ def _replaced(
     columns = [tf.tensor_scatter_nd_update(one, places, tf.boolean_mask(other, better)) for one, other in pairs]
     none = tf.zeros_like(old[-1], tf.bool)
     return *columns, tf.tensor_scatter_nd_update(none, places, tf.ones_like(places[:, 0], tf.bool))
-
-
-def sentence_warnings(found: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """The codes of sentences: from "truncated" [N] bool, "retried" [N] bool and "failed" [N] int32 to [N] string."""
-    flags = {TRUNCATED: found["truncated"], RETRIED: found["retried"]}
-    return warning_codes(flags | flags_of(found["failed"]))
-
-
-def flags_of(failed: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The checks that failed, a sum of `CHECKS`, by their codes."""
-    return {code: tf.bitwise.bitwise_and(failed, bit) > 0 for code, bit in CHECKS.items()}
-
-
-def warning_codes(flags: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """The codes whose flags (N,) bool are set in each row, with commas between them: [N] string."""
-    names = [tf.where(flag, f"{name},", "") for name, flag in flags.items()]
-    return tf.strings.regex_replace(tf.strings.join(names), ",$", "")

@@ -1,11 +1,26 @@
-"""Translation of whole texts in the graph: split into sentences, translated together, joined as they were."""
+"""Translation of whole texts in the graph: split into sentences, translated together, joined as they were; warnings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from tf_transformer.decoding._checks import RETRIED, SPLIT, TRUNCATED, flags_of, warning_codes
 from tf_transformer.text import Segmenter, Segments, Tokenizer, join_segments, normalize_text, split_long_sentences
+
+SPLIT, TRUNCATED, RETRIED = "split", "truncated", "retried"
+REPETITION, LENGTH, COVERAGE = "repetition", "length", "coverage"
+
+WARNINGS = {
+    SPLIT: "a sentence was longer than the model's limit and was translated in parts",
+    TRUNCATED: "a part of a sentence could not be made short enough, and its end was truncated",
+    RETRIED: "a translation failed a check, and was replaced by that of a second search with constraints",
+    REPETITION: "a translation repeats words that the source does not repeat",
+    LENGTH: "a translation is shorter or longer than those of the training data, or was truncated",
+    COVERAGE: "a part of the source seems not to be translated",
+}
+"""The codes of warnings and what they mean. The last three name what is still wrong with the translation."""
+
+CHECKS = {REPETITION: 4, LENGTH: 2, COVERAGE: 1}
+"""The bits of the failed checks. Of two translations of a sentence, the one with the smaller sum is better."""
 
 SENTENCES = 4096
 """Sentences whose ids and hypotheses are held at once."""
@@ -137,3 +152,20 @@ def in_groups(translate: Callable[..., dict[str, tf.Tensor]], columns: dict[str,
 
     _, arrays = tf.while_loop(lambda number, _: number < groups, group, [0, arrays], parallel_iterations=1)
     return {name: array.concat() for name, array in zip(_KINDS, arrays)}
+
+
+def sentence_warnings(found: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """The codes of sentences: from "truncated" [N] bool, "retried" [N] bool and "failed" [N] int32 to [N] string."""
+    flags = {TRUNCATED: found["truncated"], RETRIED: found["retried"]}
+    return warning_codes(flags | flags_of(found["failed"]))
+
+
+def flags_of(failed: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The checks that failed, a sum of `CHECKS`, by their codes."""
+    return {code: tf.bitwise.bitwise_and(failed, bit) > 0 for code, bit in CHECKS.items()}
+
+
+def warning_codes(flags: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """The codes whose flags (N,) bool are set in each row, with commas between them: [N] string."""
+    names = [tf.where(flag, f"{name},", "") for name, flag in flags.items()]
+    return tf.strings.regex_replace(tf.strings.join(names), ",$", "")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding._checks import sentence_warnings
+from tf_transformer.decoding._documents import sentence_warnings
 from tf_transformer.text import Word
 
 

@@ -2,24 +2,19 @@
 
 import dataclasses
 
+import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import strategies as st
 from toy_workdir import TOY, randomize, toy_sentences, toy_tokenizers
 
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import WARNINGS, LengthRange, Translator, search_ids
-from tf_transformer.decoding._checks import (
-    CHECKS,
-    COVERAGE,
-    LENGTH,
-    REPETITION,
-    CheckedSearch,
-    constrained_rows,
-    failed_checks,
-)
+from tf_transformer.decoding._checks import CheckedSearch, constrained_rows, coverage_of, failed_checks, may_fail
+from tf_transformer.decoding._documents import CHECKS, COVERAGE, LENGTH, REPETITION
 from tf_transformer.decoding._options import Hypotheses
-from tf_transformer.decoding._search import search_options, search_rows, text_to_ids
+from tf_transformer.decoding._search import search_batch, search_options, search_rows, text_to_ids
 from tf_transformer.model import Transformer
 
 ANY_LENGTH = LengthRange(0.0, 0.0, 100.0, 100.0)
@@ -100,6 +95,38 @@ def test_coverage():
     coverage[4, 0, 15:19] = 0.1  # the last four
     targets = [[5, 6, 3]] * 5
     assert checked(targets, source, coverage=coverage) == [set(), {COVERAGE}, set(), set(), {COVERAGE}]
+
+
+@hypothesis.settings(derandomize=True, deadline=None, max_examples=40)
+@hypothesis.given(
+    st.lists(st.lists(st.integers(5, 7), max_size=12), min_size=1, max_size=5), st.integers(1, 9), st.booleans()
+)
+def test_what_fails_without_coverage_is_checked(targets, source, finished):
+    targets = [[*target, 3] for target in targets]
+    found = Hypotheses(
+        tf.constant(padded(targets), tf.int32)[:, None],
+        tf.constant([[len(target)] for target in targets]),
+        *(tf.zeros([len(targets), 1]) for _ in range(2)),
+        tf.fill([len(targets), 1], finished),
+        tf.ones([len(targets), 1, source]),
+    )
+    rows = {"source": tf.range(len(targets) * source)[None] + 10, "lengths": tf.fill([len(targets)], source)}
+    rows["source"] = tf.reshape(rows["source"], [len(targets), source])
+    usual = LengthRange(0.5, -1.0, 1.2, 1.5)
+    failed = failed_checks(found, rows, usual).numpy() > 0
+    assert not (failed & ~may_fail(found, rows, usual).numpy()).any()
+
+
+def test_short_translations_are_checked():
+    usual = LengthRange(1.0, -2.0, 1.0, 4.0)  # of 16 tokens: 8 to 32
+    found = Hypotheses(
+        tf.range(1, 37)[None, None] + tf.zeros([4, 1, 1], tf.int32),
+        tf.constant([[7], [11], [12], [33]]),
+        *(tf.zeros([4, 1]) for _ in range(2)),
+        tf.ones([4, 1], tf.bool),
+    )
+    rows = {"lengths": tf.fill([4], 16)}
+    assert may_fail(found, rows, usual).numpy().tolist() == [True, True, False, True]
 
 
 def test_nothing_is_searched_where_there_is_nothing():
@@ -183,6 +210,17 @@ def test_only_what_fails_a_check_changes_and_rows_are_independent(searches):
         assert alone.found.lengths[0, 0] == length
         np.testing.assert_array_equal(alone.found.ids[0, 0, :length], found.ids[number, 0, :length])
     assert checking(tf.zeros([0], tf.string)).found.ids.shape[0] == 0
+
+
+@pytest.mark.long
+def test_coverage_is_that_of_the_search(model, tokenizers):
+    prefer_eos(model, 2.0)
+    rows = search_rows(text_to_ids(tf.constant(TEXT[:9]), tokenizers.source, 29), None, 7, 36)
+    options = dataclasses.replace(search_options(SEARCH, model.config, 1), track_coverage=True)
+    found = search_batch(model, rows, options, all_layers=True)
+    again = coverage_of(model, rows["source"], found.ids[:, 0], found.lengths[:, 0]).numpy()
+    there = np.arange(again.shape[1]) < rows["lengths"].numpy()[:, None]
+    np.testing.assert_allclose(again[there], found.coverage[:, 0].numpy()[there], atol=1e-4)
 
 
 @pytest.mark.long
