@@ -133,8 +133,9 @@ def area_under_curve(values: list[float], right: list[bool]) -> float:
 def measure_eflomal(python: str, test: list[AlignedPair], languages: list[str]) -> dict:
     """AER of eflomal, trained on all pairs: each direction, and their combinations."""
     pairs = [(pair.source, pair.target) for pair in test]
+    corpus = open_corpus("phrasebook", source_language=languages[0], target_language=languages[1])
     for name in ("validation", "train"):
-        pairs += [(s.decode(), t.decode()) for s, t in open_corpus("phrasebook", *languages).splits[name]]
+        pairs += [(source.decode(), target.decode()) for source, target in corpus.splits[name]]
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         names = [str(pathlib.Path(folder, name)) for name in ("source", "target", "forward", "backward")]

@@ -15,6 +15,9 @@
 The last three are far from all: one value that falls to the other side of a rounding, because a sum was taken in
 another order, changes all that follow it. `tests/parity/test_ctranslate2_rounding.py` shows that one layer is the same.
 
+With `--reference`, translations of `--text` by people, also sacreBLEU with the search settings that each program has by
+default: ours are those of the imported work directory, CTranslate2's those of `translate_batch`.
+
 Searches are greedy and with a beam, without a length penalty, of which the two have different ones. The speeds are
 medians over rounds in which the programs take turns with the same sentences, in one call each.
 """
@@ -51,6 +54,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         both = Both(args.model, pathlib.Path(scratch), args.threads)
         figures = {} if args.no_agreement else {"agreement": agreement(both, texts, args)}
+        if args.reference is not None:
+            references = args.reference.read_text(encoding="utf-8").splitlines()[: args.rows]
+            figures["sacreBLEU"] = {"default search": scores(both, texts, references)}
         if args.rounds:
             figures["sentences_per_second"] = speeds(both, texts[: args.batch], args.beams, args.rounds)
     if args.json:
@@ -65,6 +71,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--text", type=pathlib.Path, default=HERE / "chinese_sentences.txt", help="text, one sentence per line"
     )
+    parser.add_argument("--reference", type=pathlib.Path, help="text, the translation of each sentence")
     parser.add_argument("--rows", type=int, default=None, help="take the first so many sentences only")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--rounds", type=int, default=0, help="of timing; 0: none")
@@ -91,13 +98,12 @@ class Theirs:
         }
 
     def __call__(self, kind: str, texts: list[str], beam: int) -> list[str]:
-        found = self._runtimes[kind].translate_batch(
-            self._pieces.encode(texts, out_type=str),
-            beam_size=beam,
-            length_penalty=0,
-            max_decoding_length=LONGEST,
-            max_batch_size=32,
-        )
+        return self.translated(kind, texts, beam_size=beam, length_penalty=0, max_decoding_length=LONGEST)
+
+    def translated(self, kind: str, texts: list[str], **search: float) -> list[str]:
+        """Translations with options of `translate_batch`, and its defaults for the others."""
+        pieces = self._pieces.encode(texts, out_type=str)
+        found = self._runtimes[kind].translate_batch(pieces, max_batch_size=32, **search)
         return ["".join(each.hypotheses[0]).replace("▁", " ").strip() for each in found]
 
 
@@ -158,6 +164,30 @@ def agreement(both: Both, texts: list[str], args: argparse.Namespace) -> dict[st
             figures[f"beam {beam}"][f"CTranslate2 int8 = {name}"] = found
         print(f"beam {beam}: {figures[f'beam {beam}']}", file=sys.stderr, flush=True)
     return figures
+
+
+def scores(both: Both, texts: list[str], references: list[str]) -> dict[str, float | int]:
+    """sacreBLEU of each program with its default search, and the number of equal translations.
+
+    A line is one sentence, as for `evaluate`. Ours searches again where its checks find a failure, and copies text for
+    UNK; "searched once" does neither.
+    """
+    import sacrebleu
+
+    from tf_transformer.decoding import Translator
+
+    plain = {"failure_detection": False, "unknown": "keep"}
+    found = {
+        name: [each.texts[0] for each in Translator.from_workdir(both.workdir.path, **options).best(texts, True)]
+        for name, options in {"ours": {}, "ours, searched once": plain}.items()
+    }
+    found |= {f"CTranslate2 {kind}": both.theirs.translated(kind, texts) for kind in KINDS}
+    figures = {name: round(sacrebleu.corpus_bleu(each, [references]).score, 2) for name, each in found.items()}
+    for theirs, *ours in zip(found["CTranslate2 float32"], found["ours"], found["ours, searched once"], strict=True):
+        if {theirs} != set(ours):
+            print(json.dumps([theirs, *ours], ensure_ascii=False), file=sys.stderr)
+    equal = {f"{name} = CTranslate2 float32": _same(found[name], found["CTranslate2 float32"]) for name in found}
+    return figures | {name: count for name, count in equal.items() if name.startswith("ours")}
 
 
 def _same(one: list[str], other: list[str]) -> int:

@@ -3,8 +3,8 @@
     python -m benchmarks.import_memory --scratch DIR --json
 
 A folder as Hugging Face has it is written into DIR first: 12 + 12 layers of 1024, 256,206 rows, float32, 615 million
-parameters, 2.5 GB. `import` then runs in a process of its own. `ratio` is its peak memory, resident and with all of
-TensorFlow, divided by the size of the float32 weights: lower is better.
+parameters, 2.5 GB. `import` then runs in a process of its own, with its report and sample translation. `ratio` is its
+peak memory, resident and with all of TensorFlow, divided by the size of the float32 weights: lower is better.
 """
 
 import argparse
@@ -29,6 +29,7 @@ def main() -> None:
         parameters = write_folder(folder / "model", args.vocab, args.width, args.layers)
         command = [sys.executable, "-m", "pipelines.import_weights", "--licence", "none"]
         command += ["--from", str(folder / "model"), "--workdir", str(folder / "run")]
+        command += ["--source-language", LANGUAGES[0], "--target-language", LANGUAGES[1]]
         began = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
         seconds = time.perf_counter() - began

@@ -7,7 +7,7 @@ DIR has `wmt/newstest2013.{en,de,fr}` and `tatoeba_ende/test.{en,de}`, one sente
 spaces into paragraphs of 2 to 8; the places where they were joined are the boundaries to find. Two facts limit every
 splitter: some lines hold several sentences, and some (headlines) end without punctuation. So F1 is also given for
 lines that end with sentence punctuation (`ended_f1`). `second_half_f1` is of the second half of the lines, not
-looked at when the rules were written. Without --data the sentences are those of the phrasebook.
+looked at when the rules were written, except that of German headlines. Without --data the sentences are those of the phrasebook.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def _scores(expected: Paragraphs, found: Paragraphs) -> dict[str, float]:
 
 
 def _boundaries(parts: list[str]) -> set[int]:
-    """Where parts end, as the number of characters before it that are not space: splitters differ in the space."""
+    """Ends of the parts, as the number of characters before it that are not space: splitters differ in the space."""
     ends, count = set(), 0
     for part in parts:
         count += len("".join(part.split()))

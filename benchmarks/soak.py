@@ -34,7 +34,7 @@ STABLE_MEGABYTES = 60
 
 @dataclasses.dataclass
 class Tally:
-    """What all clients saw. Counters and lists are safe to append to from threads."""
+    """Observations of all clients. Counters and lists are safe to append to from threads."""
 
     latencies: list[float] = dataclasses.field(default_factory=list)
     wrong: list[str] = dataclasses.field(default_factory=list)
@@ -187,7 +187,7 @@ class Soak:
             connection.request("GET", "/v1/models/toy")
             found = json.loads(connection.getresponse().read())["model_version_status"]
             states = {int(each["version"]): each["state"] for each in found}
-            if states.get(newest) in ("AVAILABLE", "END") and "LOADING" not in states.values():
+            if states.get(newest) in ("AVAILABLE", "EOS") and "LOADING" not in states.values():
                 return states
             time.sleep(1)
         return {}
@@ -209,7 +209,7 @@ class Soak:
             "signatures": dict(sorted(tally.signatures.items())),
             "faults": dict(sorted(tally.faults.items())),
             "versions": dict(tally.versions),
-            "corrupt_rejected": [each for each in self.corrupt if states.get(each) == "END"],
+            "corrupt_rejected": [each for each in self.corrupt if states.get(each) == "EOS"],
             "megabytes": [round(each) for each in self.megabytes[:: max(1, len(self.megabytes) // 12)]],
             "growth_megabytes": round(growth, 1),
             "tracebacks": sum("Traceback" in line for line in self.log),

@@ -49,8 +49,8 @@ def measure_restriction(
     """
     batches = batches_of(list(sentences))
     full = [[text.encode() for text in unrestricted(batch)] for batch in batches]
-    asked: list[Request] = [("serving_default", {"text": batch}) for batch in batches]
-    short = [found["translation"].tolist() for found in answer(functions, asked)]
+    requests: list[Request] = [("serving_default", {"text": batch}) for batch in batches]
+    short = [found["translation"].tolist() for found in answer(functions, requests)]
     before, after = (_score(functions, batches, found) for found in (full, short))
     changed = sum(one != other for a, b in zip(full, short) for one, other in zip(a, b))
     counts = [len(shortlist.candidates_of(tokenizer.encode(sentence))) for sentence in sentences]
@@ -68,7 +68,7 @@ def measure_restriction(
 
 def _score(functions: Mapping[str, Callable], sources: list[list[bytes]], targets: list[list[bytes]]) -> float:
     """Mean log-probability per token of translations, under the model with its whole vocabulary."""
-    asked: list[Request] = [("score", {"source": one, "target": other}) for one, other in zip(sources, targets)]
-    found = answer(functions, asked)
+    requests: list[Request] = [("score", {"source": one, "target": other}) for one, other in zip(sources, targets)]
+    found = answer(functions, requests)
     tokens = sum(int(each["tokens"].sum()) for each in found)
     return sum(float(each["score"].sum()) for each in found) / max(tokens, 1)

@@ -16,7 +16,8 @@ Options of the search are part of the graph: TensorFlow Serving's REST interface
 so an option could only be a signature of its own.
 """
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,7 +35,7 @@ INPUTS = {
 
 
 def trace_signatures(
-    translator,
+    translator: Any,
     nbest: int | None = None,
     segmentation: bool = True,
     card: str | None = None,
@@ -45,7 +46,7 @@ def trace_signatures(
     Args:
         translator: a `Translator`, or anything with its graph methods `translate`, `document`, `nbest`, `score`,
             `attention`, `alignment`, `segments`.
-        nbest: how many translations of a row `nbest` gives, at most as many as there are beams; None: all.
+        nbest: how many translations per row `nbest` returns, at most as many as there are beams; None: all.
         segmentation: whether there are the signatures `document` and `segments`.
         card: what the signature `model_card` answers; None: there is no such signature.
         only: names of signatures to trace; None: all.
@@ -63,15 +64,15 @@ def trace_signatures(
     return {name: _trace(name, method) for name, method in methods.items() if only is None or name in only}
 
 
-def _trace(name: str, method) -> tf.types.experimental.ConcreteFunction:
+def _trace(name: str, method: Callable[..., dict[str, tf.Tensor]]) -> tf.types.experimental.ConcreteFunction:
     names = INPUTS[name]
 
-    def serve(*texts):
-        # The server itself lets scalars and matrices through.
-        texts = [tf.ensure_shape(text, [None]) for text in texts]
-        with tf.control_dependencies(_same_size(names, texts)):
-            texts = [tf.identity(text) for text in texts]
-        return {key: _batch_first(value) for key, value in method(*texts).items()}
+    def serve(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        # The server itself accepts scalars and matrices.
+        columns = [tf.ensure_shape(text, [None]) for text in texts]
+        with tf.control_dependencies(_same_size(names, columns)):
+            columns = [tf.identity(column) for column in columns]
+        return {key: _batch_first(value) for key, value in method(*columns).items()}
 
     specs = [tf.TensorSpec([None], tf.string, input_name) for input_name in names]
     return tf.function(serve, input_signature=specs, autograph=False).get_concrete_function()

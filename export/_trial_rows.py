@@ -41,7 +41,7 @@ SCRIPTS = [
 
 ADVERSARIAL = (
     *(b"", b"   ", b"\n\n", b" \t\r\n"),
-    *(b"\xff\xfe", b"a cut character \xe2\x82", b"overlong \xc0\xaf slash", b"lone \xed\xa0\x80 surrogate"),
+    *(b"\xff\xfe", b"a truncated character \xe2\x82", b"overlong \xc0\xaf slash", b"lone \xed\xa0\x80 surrogate"),
     *(b"NUL \x00 inside", b"\x00", b"\x1b[31mred\x1b[0m", b"one line\r\nand another"),
     *("日本語の文章です。".encode(), "Ελληνικά, русский, עברית, العربية, ไทย".encode(), "👩‍👩‍👧 🎉🏳️‍🌈".encode()),
     *("e\u0301 \u200b\ufeff \u202eabc\u202c".encode(), b"<p>5 &lt; 6 &amp; <b>bold</b></p>"),

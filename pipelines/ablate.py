@@ -5,6 +5,7 @@ others. WORKDIR/table.md, .json, .png and .svg are written after each row. Exit 
 With --scale the same rows are scaled down, for machines without accelerators:
 
     tf-transformer ablate --data data --rows base,A1,B16,E --steps 1000 --scale 0.25 --depth-scale 0.5
+    tf-transformer ablate --data multi30k --rows recipe --minutes 60 --seeds 1,2,3 --averaged
 """
 
 import argparse
@@ -24,13 +25,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="directory of the rows and the table (default: %(default)s)",
     )
     parser.add_argument(
-        "--rows", required=True, metavar="NAMES", help="presets, such as base,A1,B16,E; `all`: every row of Table 3"
+        "--rows",
+        required=True,
+        metavar="NAMES",
+        help="presets, such as base,A1,B16,E; `all`: every row of Table 3; "
+        "`recipe`: `multi30k` and one more technique in each row",
     )
-    parser.add_argument(
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
         "--steps",
         type=int,
         metavar="N",
         help="training steps per row (default: the preset's); warm-up is at most a quarter of them",
+    )
+    length.add_argument(
+        "--minutes", type=float, metavar="X", help="minutes of training per row, for a comparison at equal cost"
+    )
+    parser.add_argument("--seeds", metavar="N,N", help="train each row once per seed; the table has mean and spread")
+    parser.add_argument(
+        "--averaged", action="store_true", help="score the average of the last checkpoints (default: the last one)"
     )
     parser.add_argument(
         "--scale", type=float, default=1.0, metavar="X", help="multiply all widths, such as 0.25 (default: 1)"
@@ -49,7 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tf_transformer.analysis.ablation import Ablation, AblationOptions
 
-    options = AblationOptions(args.steps, args.scale, args.depth_scale, tuple(args.settings))
+    options = AblationOptions(
+        args.steps, args.scale, args.depth_scale, tuple(args.settings), args.minutes, _seeds(args.seeds), args.averaged
+    )
     ablation = Ablation(args.data, args.workdir, _rows(args.rows), options, args.split, args.command)
     results, interrupted = ablation.run()
     if results:
@@ -60,11 +75,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rows(text: str) -> list[str]:
-    from tf_transformer.presets import TABLE_3
+    from tf_transformer.presets import RECIPE, TABLE_3
 
-    if text.strip() == "all":
-        return [config.preset for config in TABLE_3]
+    groups = {"all": TABLE_3, "recipe": RECIPE}
+    if text.strip() in groups:
+        return [config.preset for config in groups[text.strip()]]
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _seeds(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    try:
+        return tuple(dict.fromkeys(int(seed) for seed in text.split(",")))
+    except ValueError:
+        raise ValueError(f"Expected --seeds as whole numbers, such as 1,2,3. Received: {text!r}.") from None
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ def _groups(
         if args.target_language in (None, pair[1]) and args.source_language in (None, pair[0]):
             groups.setdefault(pair, []).append(line)
     if not groups:
-        asked = f"--source-language {args.source_language}, --target-language {args.target_language}"
-        raise ValueError(f"Expected languages of {prepared.path}, {prepared.languages}. Received: {asked}.")
+        received = f"--source-language {args.source_language}, --target-language {args.target_language}"
+        raise ValueError(f"Expected languages of {prepared.path}, {prepared.languages}. Received: {received}.")
     args.target_language = args.source_language = None
     return groups
 

@@ -8,6 +8,7 @@ With --format ctranslate2, the output is a new directory for CTranslate2 instead
 """
 
 import argparse
+import pathlib
 
 from tf_transformer.pipelines import cli
 from tf_transformer.pipelines._model_arguments import (
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _export_saved_model(args: argparse.Namespace, settings: list[str]):
+def _export_saved_model(args: argparse.Namespace, settings: list[str]) -> pathlib.Path:
     from tf_transformer.export import export_saved_model
     from tf_transformer.workdir import Workdir
 
@@ -83,7 +84,7 @@ def _export_saved_model(args: argparse.Namespace, settings: list[str]):
     ).path
 
 
-def _export_ctranslate2(args: argparse.Namespace, settings: list[str]):
+def _export_ctranslate2(args: argparse.Namespace, settings: list[str]) -> pathlib.Path:
     from tf_transformer.export import export_ctranslate2
 
     if args.source_language or args.target_language:

@@ -13,12 +13,18 @@ import argparse
 import json
 import re
 from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.pipelines import cli
+from tf_transformer.pipelines._beam_arguments import add_engine_arguments, beam_jobs
+
+if TYPE_CHECKING:
+    from tf_transformer._beam import BeamJobs
+    from tf_transformer.data import Corpus
 
 SPLITS = ("train", "validation", "test")
 _PAIRS = {"train": "pair", "validation": "validation-pair", "test": "test-pair"}
-_PAIR = re.compile(r"(?P<source>[\w]+)-(?P<target>[\w]+):(?P<one>[^:]+):(?P<other>[^:]+)")
+_PAIR = re.compile(r"(?P<source>[\w]+)-(?P<target>[\w]+):(?P<one>(\w+://)?[^:]+):(?P<other>(\w+://)?[^:]+)")
 _FILES = tuple(f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv"))
 
 
@@ -64,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_cleaning(parser.add_argument_group("cleaning of the training pairs"))
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default 1)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    add_engine_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the whole dataset.json instead of a summary")
 
 
@@ -77,7 +84,7 @@ def _add_cleaning(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tf_transformer.data import PrepareOptions, open_corpus, prepare
+    from tf_transformer.data import PrepareOptions, prepare
     from tf_transformer.text import load_tokenizers
 
     options = PrepareOptions(
@@ -89,27 +96,41 @@ def run(args: argparse.Namespace) -> int:
         temperature=args.temperature,
         seed=args.seed,
     )
+    given: dict[str, Any] = {
+        "tokenizers": load_tokenizers(args.tokenizer) if args.tokenizer else None,
+        "overwrite": args.overwrite,
+        "command": args.command,
+    }
+    with beam_jobs(args) as jobs:
+        if jobs is None:
+            prepared = prepare(_corpus(args), args.output, options, workers=args.workers, **given)
+        else:
+            from tf_transformer.data.preparation.on_beam import prepare_on_beam
+
+            prepared = prepare_on_beam(_corpus(args, jobs), args.output, jobs, options, **given)
+    text = json.dumps(prepared.info, indent=2, ensure_ascii=False) if args.json else prepared.summary(args.output)
+    print(text)
+    return 0
+
+
+def _corpus(args: argparse.Namespace, jobs: "BeamJobs | None" = None) -> "Corpus":
     pairs = _language_pairs(args)
-    corpus = open_corpus(
-        _data(args, bool(pairs)),
+    data, files = _data(args, bool(pairs)), pairs or _files(args)
+    if jobs is not None and data == "files":
+        from tf_transformer.data.corpora import open_text_files_on_beam
+
+        return open_text_files_on_beam(files, args.source_language, args.target_language, jobs)
+    from tf_transformer.data import open_corpus
+
+    return open_corpus(
+        data,
         source_language=args.source_language,
         target_language=args.target_language,
-        files=pairs or _files(args),
+        files=files,
         data_dir=args.data_dir,
         manual_dir=args.manual_dir,
         seed=args.seed,
     )
-    prepared = prepare(
-        corpus,
-        args.output,
-        options,
-        tokenizers=load_tokenizers(args.tokenizer) if args.tokenizer else None,
-        workers=args.workers,
-        overwrite=args.overwrite,
-        command=args.command,
-    )
-    print(json.dumps(prepared.info, indent=2, ensure_ascii=False) if args.json else prepared.summary())
-    return 0
 
 
 def _data(args: argparse.Namespace, several: bool) -> str:

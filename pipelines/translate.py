@@ -15,9 +15,10 @@ indentation and bullets (.txt), and subtitles with their times (.srt, .vtt).
 
 import argparse
 import logging
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tf_transformer.pipelines import cli
+from tf_transformer.pipelines._beam_arguments import add_engine_arguments, beam_jobs, check_engine
 from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
     add_language_arguments,
@@ -25,6 +26,7 @@ from tf_transformer.pipelines._model_arguments import (
     add_sampling_arguments,
     add_segmentation_argument,
     add_shortlist_argument,
+    decoding_settings,
     load_text_model,
     require_languages,
 )
@@ -65,11 +67,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_language_arguments(parser)
     add_segmentation_argument(parser)
     add_shortlist_argument(parser)
+    _add_beam_arguments(parser)
     add_decoding_arguments(parser)
     add_sampling_arguments(parser)
 
 
+def _add_beam_arguments(parser: argparse.ArgumentParser) -> None:
+    add_engine_arguments(parser)
+    parser.add_argument("--workers", type=int, metavar="N", help="processes of --engine beam (default: one per core)")
+    parser.add_argument("--shard-lines", type=int, metavar="N", help="lines per shard of --engine beam (default: 4096)")
+
+
 def run(args: argparse.Namespace) -> int:
+    if args.engine == "beam":
+        return _translate_on_beam(args)
+    check_engine(args, "beam_options", "workers", "shard_lines")
     if args.chunk_lines is not None and args.chunk_lines < 1:
         raise ValueError(
             f"Expected --chunk-lines to be at least 1. Received: {args.chunk_lines}. 1 translates line by line."
@@ -86,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _translate(model, source: BinaryIO, target: BinaryIO, args: argparse.Namespace) -> None:
+def _translate(model: Any, source: BinaryIO, target: BinaryIO, args: argparse.Namespace) -> None:
     from tf_transformer._progress import Progress
     from tf_transformer.decoding import CHUNK_LINES, LineTranslation
     from tf_transformer.text import MAX_LINE_BYTES, read_lines
@@ -141,6 +153,50 @@ def _translate_documents(args: argparse.Namespace) -> int:
         for path in files.translate(model, progress.update):
             print(path, flush=True)
     return 0
+
+
+def _translate_on_beam(args: argparse.Namespace) -> int:
+    _check_beam_arguments(args)
+    with beam_jobs(args) as jobs:
+        from tf_transformer.decoding.on_beam import SHARD_LINES, FileTranslation
+
+        found = FileTranslation(
+            args.saved_model,
+            args.input,
+            args.output,
+            SHARD_LINES if args.shard_lines is None else args.shard_lines,
+            as_sentences=args.no_segmentation,
+            target_language=args.target_language,
+        ).run(jobs)
+    logger.info(
+        f"{args.output}: {found.lines:,} lines in {found.shards:,} shards, {found.reused:,} of them from an earlier run"
+    )
+    for what, lines in (("failed and are empty", found.failed), ("were too long and were truncated", found.truncated)):
+        if lines:
+            first = ", ".join(map(str, lines[:5])) + (" …" if len(lines) > 5 else "")
+            logger.warning(f"{len(lines):,} of {found.lines:,} lines {what} (line {first}).")
+    return 0
+
+
+def _check_beam_arguments(args: argparse.Namespace) -> None:
+    rejected = {"--documents": args.documents, "--nbest": args.nbest, "--chunk-lines": args.chunk_lines}
+    settings = [each for each in decoding_settings(args) if each != "decoding.segmentation=false"]
+    rejected |= {"--workdir": args.workdir, "--checkpoint": args.checkpoint, "--set": settings or None}
+    rejected |= {"--alignment": args.alignment, "--shortlist": args.shortlist}
+    rejected |= {"--source-language": args.source_language}
+    for flag, value in rejected.items():
+        if value is not None:
+            raise ValueError(
+                f"Expected no {flag} with --engine beam, which runs an export as it is. Received: {flag}. Leave it out."
+            )
+    if args.target_language and args.no_segmentation:
+        raise ValueError(
+            "Expected --target-language or --no-segmentation with --engine beam. Received: both. Export with "
+            f"--target-language {args.target_language}, and leave it out here."
+        )
+    for flag, value in {"--saved-model": args.saved_model, "--input": args.input, "--output": args.output}.items():
+        if value in (None, "-"):
+            raise ValueError(f"Expected {flag} with --engine beam. Received: none. Add it.")
 
 
 def _widen_beam(args: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""What every test process shares: quiet TensorFlow, oneDNN on, a CPU cut into two logical devices, seeds, memory."""
+"""Set-up of every test process: quiet TensorFlow, oneDNN on, a CPU divided into two logical devices, seeds, memory."""
 
 import contextlib
 import ctypes

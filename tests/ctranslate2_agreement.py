@@ -1,4 +1,4 @@
-"""How far our search and CTranslate2's find the same translations with the same scores."""
+"""Agreement of our search with CTranslate2's: translations and scores."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """What both did with the same texts.
+    """Results of both for the same texts.
 
     differences: the texts that were translated differently.
     score_distance: the largest distance of two scores where the translations are the same.
@@ -33,23 +33,30 @@ class Agreement:
     distinct: int
 
 
-def compare_searches(workdir: Workdir, directory, texts: Sequence[str], beam_size: int) -> Agreement:
+def compare_searches(
+    workdir: Workdir, directory, texts: Sequence[str], beam_size: int, length_penalty: float = 0.0
+) -> Agreement:
     """Exports a model to `directory` and translates `texts` with both: see `compare_with`."""
-    return compare_with(export_ctranslate2(workdir, directory), workdir, texts, beam_size)
+    return compare_with(export_ctranslate2(workdir, directory), workdir, texts, beam_size, length_penalty)
 
 
-def compare_with(directory, workdir: Workdir, texts: Sequence[str], beam_size: int) -> Agreement:
-    """Translates `texts` with both, without length penalties, of which the two have different ones.
+def compare_with(
+    directory, workdir: Workdir, texts: Sequence[str], beam_size: int, length_penalty: float = 0.0
+) -> Agreement:
+    """Translates `texts` with both, as CTranslate2 searches.
 
     Args:
         directory: CTranslate2's model.
         workdir: ours.
+        length_penalty: exponent of the length. Scores are compared without one: CTranslate2 divides them.
     """
     plain = {"failure_detection": False, "unknown": "keep"}
-    translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=0.0, **plain)
+    if length_penalty:
+        plain |= {"length_penalty": "average", "early_stopping": True}
+    translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=length_penalty, **plain)
     found = [(each.texts[0], each.log_probs[0]) for each in translator.nbest(texts)]
     runtime = ctranslate2.Translator(str(directory), intra_threads=1)
-    theirs = _translate(runtime, workdir, texts, beam_size)
+    theirs = _translate(runtime, workdir, texts, beam_size, length_penalty)
     pairs = list(zip(texts, found, theirs))
     return Agreement(
         [Difference(*pair) for pair in pairs if pair[1][0] != pair[2][0]],
@@ -58,8 +65,10 @@ def compare_with(directory, workdir: Workdir, texts: Sequence[str], beam_size: i
     )
 
 
-def _translate(runtime, workdir: Workdir, texts: Sequence[str], beam_size: int) -> list[tuple[str, float]]:
-    """What CTranslate2 makes of the texts, together with those of one length, for its limit is that of a call."""
+def _translate(
+    runtime, workdir: Workdir, texts: Sequence[str], beam_size: int, length_penalty: float
+) -> list[tuple[str, float]]:
+    """Translate the texts with CTranslate2, together with those of one length, for its limit is that of a call."""
     source, target = workdir.tokenizers.source, workdir.tokenizers.target
     rows = source.encode_batch(texts)
     names = {piece: index for index, piece in enumerate(target.pieces(range(target.vocab_size)))}
@@ -69,7 +78,7 @@ def _translate(runtime, workdir: Workdir, texts: Sequence[str], beam_size: int) 
         results = runtime.translate_batch(
             [source.pieces(rows[index][: length - source.add_eos]) for index in group],
             beam_size=beam_size,
-            length_penalty=0,
+            length_penalty=length_penalty,
             min_decoding_length=0,  # by default CTranslate2 never gives an empty translation
             max_decoding_length=length + workdir.config.decoding.max_extra_length,
             max_batch_size=32,

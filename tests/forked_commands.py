@@ -50,7 +50,7 @@ class Command:
 
 @dataclasses.dataclass
 class Outcome:
-    """How a command ended.
+    """The end of a command.
 
     Attributes:
         code: exit code, or the negative number of a signal.
@@ -82,7 +82,7 @@ def visible_state(folder: str | os.PathLike) -> str:
 
 
 def hidden_entries(folder: pathlib.Path) -> list[str]:
-    """What a command may not leave behind: hidden names below `folder` but that of a run's lock, temporary files."""
+    """Files that must not remain: hidden names below `folder` but that of a run's lock, temporary files."""
     hidden = [path for path in folder.rglob(".*") if not path.is_relative_to(folder / "tmp") and path.name != ".lock"]
     # AutoGraph, which saves a SavedModel, keeps a page of generated code until the process exits.
     temporary = (path for path in folder.glob("tmp/*") if not path.name.startswith("__autograph_generated_file"))

@@ -16,7 +16,7 @@ LARGE = (".safetensors", ".bin", ".h5", ".npz", ".spm")
 
 @dataclasses.dataclass
 class HubServer:
-    """What the server has, which faults it still owes, and what it was asked for.
+    """State of the server: its files, the faults still to come, and the requests so far.
 
     Attributes:
         url: its address.
@@ -140,7 +140,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if body:
-            self.wfile.write(data[: len(data) // 2] if truncated else data)
+            with contextlib.suppress(ConnectionError):  # a client that has read enough
+                self.wfile.write(data[: len(data) // 2] if truncated else data)
         if truncated:
             self.wfile.flush()
             self.close_connection = True

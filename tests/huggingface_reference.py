@@ -1,4 +1,4 @@
-"""What `transformers` makes of a small Marian model with random weights: run by a Python that has torch.
+"""Reference results of `transformers` for a small Marian model with random weights: run by a Python that has torch.
 
     python huggingface_reference.py FOLDER
 

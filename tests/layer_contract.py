@@ -1,4 +1,4 @@
-"""What every layer of the package has to do, checked in one place."""
+"""The contract of every layer of the package, checked in one place."""
 
 import keras
 import numpy as np

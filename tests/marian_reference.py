@@ -61,7 +61,7 @@ def train(folder: pathlib.Path, options: list[str]) -> None:
 
 
 def reference(folder: pathlib.Path, searched: bool) -> dict:
-    """What Marian computes with a model: scores of pairs, and n-best lists if `searched`."""
+    """Results of Marian with a model: scores of pairs, and n-best lists if `searched`."""
     files = ["--vocabs", "vocab.spm", "vocab.spm"]
     scores = marian(
         "score", "--model", "model.npz", *files, "-t", "score.source", "score.target", "--word-scores", folder=folder

@@ -1,4 +1,4 @@
-"""What `transformers` makes of small multilingual models with random weights: run by a Python that has torch.
+"""Reference results of `transformers` for small multilingual models, random weights; run by a Python that has torch.
 
     python multilingual_reference.py FAMILY FOLDER
 

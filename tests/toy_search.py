@@ -105,7 +105,7 @@ def exhaustive_search(model, row, max_length, options, prefix=()):
 
 
 def plain_beam_search(model, row, max_length, options, prefix=()):
-    """The search as its definition reads: lists, no cache, no early stop."""
+    """The search as its definition reads: lists, no cache, no early stop unless it is asked for."""
     beams, alive, finished = options.beam_size, [((), 0.0)], []
     for _ in range(max_length):
         candidates = []
@@ -119,6 +119,8 @@ def plain_beam_search(model, row, max_length, options, prefix=()):
                 candidates.append((value - options.diversity * rank, (*ids, token), value))
         candidates.sort(key=lambda candidate: -candidate[0])
         finished += [ids for _, ids, _ in candidates[:beams] if ids[-1] == EOS]
+        if options.early_stopping and len(finished) >= beams:
+            return ranked(model, row, finished, [], options)
         alive = [(ids, value) for _, ids, value in candidates[: 2 * beams] if ids[-1] != EOS][:beams]
     return ranked(model, row, finished, [ids for ids, _ in alive], options)
 

@@ -68,5 +68,5 @@ class TranslationPage:
         wait_for(self.browser, lambda: all_of(self.browser, "#alternatives button"), "alternatives")
 
     def errors(self) -> list[str]:
-        """What the browser complains about on its console."""
+        """Warnings and errors on the console of the browser."""
         return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]

@@ -151,6 +151,8 @@ class TrainingConfig(TypedFields):
     label_smoothing: float = 0.1
     r_drop: float = 0.0
     """Weight of the divergence between two dropout passes (R-Drop, arXiv 2106.14448); 0: one pass per batch."""
+    subword_dropout: float = 0.0
+    """Probability that a subword is split, drawn again in each epoch (after BPE-dropout, arXiv 1910.13267)."""
     freeze: str = ""
     """Parts whose weights are frozen, separated by commas: encoder, decoder, embeddings."""
     gradient_clip_norm: float | None = None
@@ -184,7 +186,7 @@ class TrainingConfig(TypedFields):
             self.require(field, getattr(self, field) is None or getattr(self, field) >= 1, "None or at least 1")
         for field in ("checkpoint_minutes", "gradient_clip_norm"):
             self.require(field, getattr(self, field) is None or getattr(self, field) > 0, "None or above 0")
-        for field in ("beta1", "beta2", "label_smoothing"):
+        for field in ("beta1", "beta2", "label_smoothing", "subword_dropout"):
             self.require(field, 0.0 <= getattr(self, field) < 1.0, "at least 0 and below 1")
         for field in ("epsilon", "learning_rate_scale", "learning_rate"):
             self.require(field, getattr(self, field) > 0, "above 0")
@@ -218,6 +220,8 @@ class DecodingConfig(TypedFields):
     """gnmt: ((5 + length) / 6) ** alpha, the paper. average: length ** alpha, as in Marian and CTranslate2."""
     alpha: float = 0.6
     """Exponent of the length penalty."""
+    early_stopping: bool = False
+    """Stop when `beam_size` outputs are finished, as CTranslate2 does; else when no better one can be reached."""
     max_extra_length: int = 50
     """The longest output is the input's length plus this."""
     min_length: int = 0

@@ -87,6 +87,17 @@ MULTI30K = _variant(
     decoding={"alpha": 1.4},
 )  # fmt: skip
 
+# One technique each on top of `multi30k`, for `ablate --rows recipe`.
+RECIPE = [
+    MULTI30K,
+    _variant("multi30k-r-drop", of=MULTI30K, training={"r_drop": 5.0}),
+    _variant("multi30k-subword-dropout", of=MULTI30K, training={"subword_dropout": 0.1}),
+    _variant("multi30k-adamw", of=MULTI30K, training={"optimizer": "adamw"}),
+    _variant("multi30k-cosine", of=MULTI30K, training={"schedule": "cosine", "learning_rate": 2e-3}),
+    _variant("multi30k-ema", of=MULTI30K, training={"ema_decay": 0.998}),
+    _variant("multi30k-attention-dropout", of=MULTI30K, attention_dropout=0.1, feed_forward_dropout=0.1),
+]
+
 PRESETS: dict[str, Config] = {
     config.preset: config
     for config in [
@@ -103,11 +114,15 @@ PRESETS: dict[str, Config] = {
 }
 
 
+ROWS: dict[str, Config] = PRESETS | {config.preset: config for config in RECIPE}
+"""The presets and the other rows of ablations, by name, in the order of tables."""
+
+
 def get_preset(name: str) -> Config:
-    """The preset called `name`."""
-    if name not in PRESETS:
+    """The preset, or row of an ablation, called `name`."""
+    if name not in ROWS:
         raise ConfigError(f"There is no preset {name!r}. Presets: {', '.join(PRESETS)}.")
-    return PRESETS[name]
+    return ROWS[name]
 
 
 def count_parameters(model: ModelConfig) -> int:

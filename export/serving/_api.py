@@ -169,7 +169,9 @@ class Api:
         return await self._streamed(request, parts)
 
     def _parse_predict(self, model: "ServedModel", body: bytes) -> PredictRequest:
-        return parse_predict(body, lambda name: model.signature(name).inputs, self._max_rows)
+        predict = parse_predict(body, lambda name: model.signature(name).inputs, self._max_rows)
+        model.check_languages(predict.tensors)
+        return predict
 
     async def _translate(self, request: web.BaseRequest) -> web.Response:
         wanted = await self._parsed(

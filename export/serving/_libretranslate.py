@@ -5,6 +5,7 @@ A model is chosen by its languages, which are in its model card, or in its name 
 
 import asyncio
 import dataclasses
+import difflib
 import re
 import urllib.parse
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tf_transformer.export.serving._batching import Batcher
     from tf_transformer.export.serving._loading import ServedModel
 
+# Pairs of languages in an error message; `/languages` has all of them.
+_LISTED = 20
 _PAIR = re.compile(r"(?:.*[^a-z])?([a-z]{2,3})-([a-z]{2,3})")
 
 # English names of the languages that models are usually made for; others are called by their code.
@@ -121,8 +124,12 @@ def _choose(models: dict[str, ModelVersions], wanted: Wanted) -> "tuple[str, Ser
     for (source, target), versions in pairs.items():
         if wanted.source in (source, "auto") and wanted.target == target:
             return source, versions.get()
-    known = ", ".join(f"{source} to {target}" for source, target in pairs) or "none: the models' languages are unknown"
-    raise BadRequest(f"{wanted.source} to {wanted.target} is not supported. Supported: {known}")
+    known, asked = [f"{source} to {target}" for source, target in pairs], f"{wanted.source} to {wanted.target}"
+    similar = " or ".join(difflib.get_close_matches(asked, known, n=3, cutoff=0.8))
+    meant = f" Did you mean {similar}?" if similar else ""
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    listed = ", ".join(known[:_LISTED]) or "none: the models' languages are unknown"
+    raise BadRequest(f"{asked[:100]} is not supported.{meant} Supported: {listed}{more}")
 
 
 def _pairs(models: dict[str, ModelVersions]) -> dict[tuple[str, str], ModelVersions]:

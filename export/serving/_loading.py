@@ -15,6 +15,7 @@ import tensorflow_text  # noqa: F401  registers the tokenizers' ops
 from tf_transformer.export._serving_assets import read_warmup_requests
 from tf_transformer.export.inspection import Problem, checksum_problems, read_graph
 from tf_transformer.export.serving._errors import BadRequest
+from tf_transformer.text import LanguageError, Languages
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,19 @@ class ServedModel:
             known = ", ".join(sorted(self.signatures))
             raise BadRequest(f'Serving signature name: "{name[:100]}" not found in signature def; there are: {known}')
         return self.signatures[name]
+
+    def check_languages(self, tensors: dict[str, np.ndarray]) -> None:
+        """Raise BadRequest, with similar codes, for target languages of rows that the model does not have."""
+        known = self.card.get("languages")
+        codes = known.get("targets") if isinstance(known, dict) else None
+        if not codes or "target_language" not in tensors:
+            return
+        languages = Languages(dict.fromkeys(codes, 0))
+        try:
+            for code in dict.fromkeys(tensors["target_language"].ravel()):
+                languages.check("target", code.decode("utf-8", "replace"))
+        except LanguageError as error:
+            raise BadRequest(str(error)) from None
 
     def _read_signature_defs(self) -> dict[str, Any]:
         """The SignatureDefs of an undamaged SavedModel."""

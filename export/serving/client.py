@@ -6,6 +6,7 @@ echo "Hello." | python -m tf_transformer.export.serving.client --url http://127.
 
 import argparse
 import base64
+import difflib
 import http.client
 import json
 import random
@@ -15,7 +16,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _MODEL_URL = re.compile(
     r"(?P<base>https?://[^/]+.*?)/v1/models/(?P<name>[^/:]+)(?P<version>/versions/\d+)?(:predict)?/?"
@@ -82,7 +83,30 @@ class Client:
         if len(codes) != len(texts):
             raise ValueError(f"expected a target language per text. Received: {len(codes)} for {len(texts)} texts")
         rows = [{"text": _value(text), "target_language": code} for text, code in zip(texts, codes, strict=True)]
-        return self.predict(rows, "translate_to")
+        found = self.predict(rows, "translate_to")
+        self._check_languages(code for text, code, each in zip(texts, codes, found) if text.strip() and not each)
+        return found
+
+    def _check_languages(self, codes: Iterable[str]) -> None:
+        """Raise RequestRejected for a language that the model does not have: its rows are answered with ""."""
+        unsure = list(dict.fromkeys(codes))
+        known = self._target_languages() if unsure else []
+        for code in unsure:
+            if known and code not in known:
+                similar = " or ".join(difflib.get_close_matches(code, known, n=3, cutoff=0.4))
+                meant = f"Did you mean {similar}? " if similar else ""
+                raise RequestRejected(
+                    f"Expected a target language of the model. Received: {code!r}. {meant}The model has "
+                    f"{', '.join(known)}."
+                )
+
+    def _target_languages(self) -> list[str]:
+        """The codes in the model card; none where an export has no signature for it."""
+        try:
+            card = json.loads(self.predict([""], "model_card")[0])
+        except RequestRejected:
+            return []
+        return (card.get("languages") or {}).get("targets") or []
 
     def translate_document(self, texts: Sequence[str | bytes]) -> list[dict]:
         """For each text, of any length, its `translation`, the number of its `sentences`, and `warnings`."""

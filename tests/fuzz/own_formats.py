@@ -83,7 +83,7 @@ def _dataset_info() -> bytes:
 
 
 def _read_dataset(path: pathlib.Path) -> None:
-    """What a command reads of `dataset.json` before it reads any other file, and the error of the first that lacks."""
+    """Check `dataset.json` as a command does, and raise the error of the first missing file."""
     prepared = PreparedDataset(path.parent)
     assert isinstance(prepared.source_language + prepared.target_language, str)
     for split in prepared.splits:

@@ -1,6 +1,6 @@
 """The readers of external bytes, each with valid files to start from and the changes that suit its format.
 
-Imported models are here; our own files and requests are in `fuzz.own_formats`.
+Imported models are here; our own files and requests are in `fuzz.own_formats`, answers of servers in `fuzz.downloads`.
 """
 
 import atexit
@@ -20,7 +20,7 @@ from ctranslate2_files import model, variable
 from external_toys import huggingface_toy, marian_toy
 from fuzz.mutation import mutate, mutate_json, mutate_safetensors, mutate_zip, zipped
 from marian_files import INTGEMM8, binary_model, shortlist
-from multilingual_toys import multilingual_toy
+from multilingual_toys import LANGUAGES, change_json, multilingual_toy, write_json
 from torch_files import torch_file
 from toy_workdir import toy_workdir
 
@@ -87,12 +87,18 @@ NAMES += ("json", "safetensors", "h5", "torch", "torch-before-1.6", "sentencepie
 OWN_NAMES = ("config", "dataset-info", "checkpoint-info", "checkpoint-weights", "tfrecord")
 OWN_NAMES += ("rest", "rest-gzip", "libretranslate")
 NAMES += OWN_NAMES
-NAMES += ("safetensors-index", "languages")
+DOWNLOAD_NAMES = ("hub-answer", "archive-response")
+NAMES += ("safetensors-index", "languages", *DOWNLOAD_NAMES)
 FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "marian-pre-norm-folder", "huggingface-folder")
 # The family of the toy and the file that is changed.
 MULTILINGUAL = {
     "nllb-folder": ("NLLB-200", "config.json"),
     "nllb-languages": ("NLLB-200", "tokenizer_config.json"),
+    "nllb-tokenizer": ("NLLB-200", "tokenizer.json"),
+    "nllb-added-tokens": ("NLLB-200", "added_tokens.json"),
+    "nllb-special-tokens": ("NLLB-200", "special_tokens_map.json"),
+    "nllb-weights": ("NLLB-200", "model.safetensors"),
+    "m2m100-folder": ("M2M-100", "config.json"),
     "m2m100-vocabulary": ("M2M-100", "vocab.json"),
     "mbart50-folder": ("mBART-50", "config.json"),
     "mbart50-pieces": ("mBART-50", "sentencepiece.bpe.model"),
@@ -107,6 +113,10 @@ def reader(name: str) -> Reader:
         from fuzz.own_formats import own_readers
 
         return own_readers()[name]
+    if name in DOWNLOAD_NAMES:
+        from fuzz.downloads import download_readers
+
+        return download_readers()[name]
     return _folder_reader(name) if name in FOLDER_NAMES else _readers()[name]
 
 
@@ -120,8 +130,8 @@ def _folder_reader(name: str) -> Reader:
         toy, file, change = MARIAN_MODELS / "pre-norm-ssru", "model.npz", mutate_zip
     elif name in MULTILINGUAL:
         family, file = MULTILINGUAL[name]
-        change = mutate if file.endswith(".model") else mutate_json
-        toy = multilingual_toy(folder / "toy", family).folder
+        change = {".model": mutate, ".safetensors": mutate_safetensors}.get(pathlib.Path(file).suffix, mutate_json)
+        toy = _multilingual_folder(folder / "toy", family, file)
     elif name == "marian-folder":
         toy, file, change = marian_toy(folder / "toy").folder, "model.npz", mutate_zip
     else:
@@ -140,6 +150,21 @@ def _folder_reader(name: str) -> Reader:
     return Reader(file, ((toy / file).read_bytes(),), read, change, named=False)
 
 
+def _multilingual_folder(folder: pathlib.Path, family: str, file: str) -> pathlib.Path:
+    """A toy of a family; one that has the rows of languages in `file` where they may be there."""
+    toy = multilingual_toy(folder, family)
+    rows = {token: toy.first_language + place for place, token in enumerate(LANGUAGES[family])}
+    others = {
+        "added_tokens.json": rows,
+        "tokenizer.json": {"added_tokens": [{"id": row, "content": token} for token, row in rows.items()]},
+        "special_tokens_map.json": {"additional_special_tokens": list(rows)},
+    }
+    if file in others:
+        change_json(toy.folder / "tokenizer_config.json", added_tokens_decoder=None)
+        write_json(toy.folder / file, others[file])
+    return toy.folder
+
+
 @functools.cache
 def _readers() -> dict[str, Reader]:
     weights = {"model.shared.weight": np.ones((7, 4), np.float32), "final_logits_bias": np.ones((1, 7), np.float16)}
@@ -152,9 +177,9 @@ def _readers() -> dict[str, Reader]:
         "marian-yml": Reader("decoder.yml", (_YAML,), lambda path: parse_yaml(path.read_bytes(), str(path))),
         "marian-vocabulary": Reader("vocab.yml", (_VOCABULARY,), read_marian_vocabulary),
         "torch": Reader(
-            "pytorch_model.bin", (torch_file(weights), torch_file(weights, protocol=4)), read_torch, mutate_zip
+            "pytorch_model.bin", (torch_file(weights), torch_file(weights, protocol=4)), _read_torch, mutate_zip
         ),
-        "torch-before-1.6": Reader("pytorch_model.bin", (torch_file(weights, old=True),), read_torch),
+        "torch-before-1.6": Reader("pytorch_model.bin", (torch_file(weights, old=True),), _read_torch),
         "json": Reader("config.json", (settings, b'{"</s>": 0, "<unk>": 1, "a": 2}'), read_json, mutate_json),
         "safetensors": Reader(
             "model.safetensors",
@@ -191,6 +216,11 @@ def _read_sharded(path: pathlib.Path) -> None:
     safetensors.numpy.save_file(tensors, path.parent / "model-1.safetensors")
     weights = read_weights(path.parent)
     assert sorted(weights) == ["a", "b"] and weights["a"].shape == (3,)
+
+
+def _read_torch(path: pathlib.Path) -> None:
+    weights = read_torch(path)
+    assert sum(value.nbytes for value in weights.values()) >= weights.nbytes
 
 
 def _read_languages(path: pathlib.Path) -> None:

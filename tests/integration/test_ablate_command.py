@@ -1,11 +1,13 @@
-"""The ablation on a small corpus: rows trained and scored, kept when finished, gone on with when interrupted."""
+"""The ablation on a small corpus: rows trained and scored, kept when finished, resumed when interrupted."""
 
+import dataclasses
 import json
 import signal
 
 import pytest
 from toy_workdir import toy_sentences
 
+from tf_transformer.analysis.ablation import _run as ablation_run
 from tf_transformer.analysis.ablation._rows import AblationOptions
 from tf_transformer.analysis.ablation._run import Ablation
 from tf_transformer.pipelines.cli import main
@@ -69,7 +71,7 @@ def test_an_interrupted_row_is_not_in_the_table(finished):
     assert not (finished / "E").exists()
 
 
-def test_the_command_goes_on_and_keeps_what_is_finished(data, finished, capsys):
+def test_the_command_resumes_and_keeps_finished_rows(data, finished, capsys):
     before = (finished / "base" / "ablation.json").read_bytes()
     checkpoints = sorted((finished / "base" / "checkpoints").iterdir())
     code = main(["ablate", "--data", str(data), "--workdir", str(finished), "--rows", "base,E", *FLAGS, "--json"])
@@ -106,7 +108,7 @@ def test_other_settings_are_rejected_and_nothing_is_lost(data, finished):
     assert (finished / "base" / "ablation.json").read_bytes() == before
 
 
-def test_more_steps_go_on_from_the_last(data, finished):
+def test_more_steps_resume_from_the_last(data, finished):
     more = AblationOptions(5, 1 / 32, 1 / 6, OPTIONS.settings)
     trainer = Recorder()
     (result,), _ = Ablation(data, finished, ["base"], more, train=trainer).run()
@@ -122,3 +124,39 @@ def test_a_split_that_there_is_not_is_rejected_before_training(data, tmp_path):
 def test_rows_are_checked(data, tmp_path, capsys):
     assert main(["ablate", "--data", str(data), "--workdir", str(tmp_path / "rows"), "--rows", "base,Z"]) == 1
     assert "There is no preset 'Z'" in capsys.readouterr().err
+
+
+def test_rows_of_equal_time_with_several_seeds(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(ablation_run, "PROBE_STEPS", 3)
+    monkeypatch.setattr(ablation_run, "seconds_per_step", lambda workdir: 0.5)
+    options = AblationOptions(
+        None, 1 / 32, 1 / 6, (*OPTIONS.settings, "training.checkpoint_steps=2"), 3 / 60, (1, 2), averaged=True
+    )
+    trainer, workdir = Recorder(), tmp_path / "rows"
+    results, _ = Ablation(data, workdir, ["base"], options, train=trainer).run()
+    assert trainer.rows == ["base-seed1.probe", "base-seed1", "base-seed2.probe", "base-seed2"]
+    assert [(result.row, result.seed, result.steps, result.averaged) for result in results] == [
+        ("base", 1, 6, True), ("base", 2, 6, True),
+    ]  # fmt: skip
+    assert results[0].perplexity != results[1].perplexity
+    assert not list(workdir.glob("*.probe"))
+    assert "over the seeds 1, 2" in (workdir / "table.md").read_text(encoding="utf-8")
+    # Run again, the number of steps is not measured again; scored otherwise, nothing is trained again.
+    again = Recorder()
+    assert Ablation(data, workdir, ["base"], options, train=again).run() == (results, None) and again.rows == []
+    last = dataclasses.replace(options, averaged=False)
+    rescored, _ = Ablation(data, workdir, ["base"], last, train=train).run()
+    assert [result.steps for result in rescored] == [6, 6] and not rescored[0].averaged
+    assert rescored[0].training_seconds == results[0].training_seconds
+
+
+def test_steps_fit_into_the_minutes_by_the_log(data, tmp_path):
+    options = dataclasses.replace(OPTIONS, steps=None, minutes=0.001)
+    (result,), _ = Ablation(data, tmp_path / "rows", ["base"], options).run()
+    assert result.steps >= 1 and result.training_seconds < 60
+
+
+@pytest.mark.parametrize("flags", [["--seeds", "1,x"], ["--minutes", "0"]])
+def test_options_are_checked(data, tmp_path, flags, capsys):
+    assert main(["ablate", "--data", str(data), "--workdir", str(tmp_path / "rows"), "--rows", "recipe", *flags]) == 1
+    assert "Received: " in capsys.readouterr().err and not (tmp_path / "rows").exists()

@@ -39,20 +39,20 @@ def test_the_model_translates_where_no_target_is_given(workdir, tmp_path, capsys
     code = main(["attention", "--workdir", str(workdir), "the red dog.", "--output", str(tmp_path), "--json",
                  "--layers", "1", "--heads", "1,3"])  # fmt: skip
     assert code == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     translator = Translator.from_workdir(workdir)
     written = translator.target_tokenizer.encode(translator(["the red dog."])[0])
-    assert told["target"] == translator.target_tokenizer.pieces(written)
-    assert str(tmp_path / "attention.html") in told["files"]
+    assert printed["target"] == translator.target_tokenizer.pieces(written)
+    assert str(tmp_path / "attention.html") in printed["files"]
     assert AttentionMaps.load(tmp_path / "attention.npz").cross.shape[:2] == (3, 3)
 
 
-def test_a_sentence_that_is_too_long_is_cut_as_it_is_translated(workdir, tmp_path, capsys, caplog):
+def test_a_sentence_that_is_too_long_is_truncated_as_in_translation(workdir, tmp_path, capsys, caplog):
     translator = Translator.from_workdir(workdir)
     command = ["attention", "--workdir", str(workdir), "dog " * 500, "--output", str(tmp_path), "--json"]
     assert main([*command, "--layers", "1", "--heads", "1"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert len(told["source"]) == translator.longest_source and told["source"][-1] == "</s>"
+    printed = json.loads(capsys.readouterr().out)
+    assert len(printed["source"]) == translator.longest_source and printed["source"][-1] == "</s>"
     assert f"the maps are of the {translator.longest_source} that the model reads" in caplog.text
 
 
@@ -86,13 +86,13 @@ def test_summary_over_files(workdir, corpus, tmp_path, capsys):
     with open(tmp_path / "heads.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert main([*command, "--json", "--max-pairs", "7"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["pairs"] == 7
-    assert [float(row["entropy"]) for row in rows] == [head["entropy"] for head in told["heads"]]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["pairs"] == 7
+    assert [float(row["entropy"]) for row in rows] == [head["entropy"] for head in printed["heads"]]
     assert (tmp_path / "heads.png").is_file()
 
 
-def test_what_is_missing_is_said(workdir, capsys):
+def test_missing_inputs_are_named(workdir, capsys):
     assert main(["attention", "--workdir", str(workdir)]) == 1
     assert "--summary, --positions or --choose-alignment" in capsys.readouterr().err
     assert main(["attention", "--workdir", str(workdir), "--summary"]) == 1
@@ -116,11 +116,11 @@ def test_heads_for_alignment_are_chosen_and_written(workdir, tmp_path, capsys):
     files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "target")]
     command = ["attention", "--workdir", str(workdir), "--choose-alignment", *files]
     assert main([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["pairs"] == 5 and len(told["candidates"]) == 3 * 3 + 3 + 2
-    assert told["candidates"][0]["agreement"] == max(each["agreement"] for each in told["candidates"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["pairs"] == 5 and len(printed["candidates"]) == 3 * 3 + 3 + 2
+    assert printed["candidates"][0]["agreement"] == max(each["agreement"] for each in printed["candidates"])
     after = json.loads((workdir / "config.json").read_text())
-    assert after["decoding"].pop("alignment_heads") == told["alignment_heads"] == told["candidates"][0]["heads"]
+    assert after["decoding"].pop("alignment_heads") == printed["alignment_heads"] == printed["candidates"][0]["heads"]
     del before["decoding"]["alignment_heads"]
     assert after == before
     assert main([*command, "--alignments", str(tmp_path / "gold")]) == 0

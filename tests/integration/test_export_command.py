@@ -1,4 +1,4 @@
-"""`tf-transformer export`: a version that strangers can load, and nothing at all when something is wrong with it."""
+"""`tf-transformer export`: a version that loads without this package, and none at all if a check fails."""
 
 import dataclasses
 import json
@@ -136,7 +136,7 @@ def test_the_card_tells_what_it_is(version, workdir):
     assert str(workdir.path) not in readme + json.dumps(card)
 
 
-def test_without_tensorflow_text_loading_fails_as_the_card_says(version):
+def test_without_tensorflow_text_loading_fails_as_documented(version):
     script = f"import tensorflow as tf; tf.saved_model.load({str(version)!r})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode != 0

@@ -1,4 +1,4 @@
-"""Text that strangers send to an export, in a process that knows nothing of this package."""
+"""Untrusted text sent to an export, in a process without this package."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def answers(tokenizer):
     rows = [*SHORT, *GOOD[:7]]
     asked = {
         "good": ("serving_default", GOOD),
-        "nasty": ("serving_default", rows),
+        "adversarial": ("serving_default", rows),
         "turned": ("serving_default", rows[::-1]),
         "long": ("serving_default", [*beginnings(long), b"ha " * 500, *GOOD]),
         "documents": ("document", [*documents_of(GOOD), *SHORT, b"x" * 500]),
@@ -63,7 +63,7 @@ def test_offsets_of_an_export_lead_to_the_words(answers, tokenizer):
 
 
 def test_every_answer_is_text(answers):
-    for name in ("nasty", "long", "good"):
+    for name in ("adversarial", "long", "good"):
         for translation in answers[name]["translation"]:
             translation.decode("utf-8")
 
@@ -71,7 +71,7 @@ def test_every_answer_is_text(answers):
 def test_nothing_in_gives_nothing_out(answers):
     blank = [not row.strip() for row in answers["rows"]]
     assert sum(blank) >= 4
-    found = answers["nasty"]["translation"].tolist()
+    found = answers["adversarial"]["translation"].tolist()
     assert all(translation == b"" for translation, nothing in zip(found, blank) if nothing)
     assert any(translation != b"" for translation in found)
 
@@ -82,7 +82,7 @@ def test_an_empty_batch_gives_an_empty_batch(answers):
 
 
 def test_a_row_is_translated_alike_alone_in_a_batch_and_at_any_place(answers):
-    together = answers["nasty"]["translation"].tolist()
+    together = answers["adversarial"]["translation"].tolist()
     assert answers["turned"]["translation"].tolist() == together[::-1]
     assert [answers[f"alone {index}"]["translation"][0] for index in range(len(together))] == together
 

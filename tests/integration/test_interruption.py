@@ -102,7 +102,7 @@ def test_files_that_may_not_grow(name, forker, inputs, tmp_path):
 
 
 def assert_unchanged(verb, folder, before):
-    """What was there before is visible, or complete parts of the result of a command that resumes."""
+    """The earlier result is visible, or complete parts of the result of a command that resumes."""
     if verb.check_steps is None:
         assert visible_state(folder) == before
     else:

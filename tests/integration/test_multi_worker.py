@@ -80,7 +80,7 @@ def test_two_workers_train_like_one(data, cluster, tmp_path):
             np.testing.assert_allclose(np.median(np.abs(ours[name] - theirs[name])), 0, atol=1e-4, err_msg=name)
 
 
-def test_workers_that_would_go_on_from_different_steps_do_not_train(data, cluster, tmp_path):
+def test_workers_that_would_resume_from_different_steps_do_not_train(data, cluster, tmp_path):
     train(data, tmp_path / "run", toy_config("model.dropout=0.0", "training.max_steps=10"))
     shutil.copytree(tmp_path / "run", tmp_path / "stale")
     shutil.rmtree(tmp_path / "stale" / "checkpoints" / "step-00000010")

@@ -1,4 +1,4 @@
-"""The local server over real HTTP: what it answers, what it rejects, and that it goes on after every rejection."""
+"""The local server over real HTTP: responses, rejected requests, and service after every rejection."""
 
 import json
 import threading
@@ -123,7 +123,7 @@ def test_bad_requests_say_what_is_wrong(connection, body, message):
     assert status == 400 and message in answer["error"]
 
 
-def test_a_body_that_is_not_compressed_as_it_says(running):
+def test_a_body_with_a_wrong_content_encoding_is_rejected(running):
     body, headers = b'{"instances": ["a"]}', {"Content-Encoding": "gzip", "Content-Type": "application/json"}
     status, answer = running.connect().send("POST", "/v1/models/toy:predict", body, headers)
     assert status == 400 and "the body of the request cannot be inflated" in answer["error"]

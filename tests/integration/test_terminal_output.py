@@ -1,4 +1,4 @@
-"""What commands write to the terminal: results to stdout, messages to stderr, TensorFlow's only with --verbose."""
+"""Terminal output of the commands: results to stdout, messages to stderr, TensorFlow's only with --verbose."""
 
 import os
 import pathlib

@@ -153,7 +153,7 @@ def test_the_beam_is_as_wide_as_the_table_asks(workdir, saved_model, tmp_path, c
     assert output.count(b"\n") == 7
     words = ["translate", "--input", str(tmp_path / "in.txt"), "--nbest", "7", "--saved-model", str(saved_model)]
     assert main(words) == 1
-    assert "gives from 1 to 4 translations a line, not 7" in capsys.readouterr().err
+    assert "Expected from 1 to 4 translations per line" in capsys.readouterr().err
 
 
 def test_sampling_flags_reach_the_sampling(workdir, translator, tmp_path):
@@ -176,7 +176,7 @@ def test_chunks_of_no_lines_are_rejected(workdir, capsys):
     assert "Expected --chunk-lines to be at least 1. Received: 0." in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_missing_input_is_said_and_the_output_stays(workdir, tmp_path, capsys):
+def test_a_missing_input_is_an_error_and_the_output_stays(workdir, tmp_path, capsys):
     target = tmp_path / "out.txt"
     target.write_text("old")
     words = ["translate", "--workdir", str(workdir.path), "--input", str(tmp_path / "no"), "--output", str(target)]
@@ -294,7 +294,7 @@ def test_hypotheses_are_scored_without_a_model_and_flags_that_would_do_nothing_a
         assert f"Received: {flag}. Leave it out" in " ".join(capsys.readouterr().err.split())
 
 
-def test_score_gives_what_the_model_says_and_the_sum(workdir, saved_model, translator, files, capsys):
+def test_score_prints_the_log_probs_of_the_model_and_their_sum(workdir, saved_model, translator, files, capsys):
     expected = translator.score(*(pathlib.Path(file).read_text().splitlines() for file in files))
     for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model)]):
         assert main(["score", "--source", files[0], "--target", files[1], "--json", *model]) == 0

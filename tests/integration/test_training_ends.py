@@ -1,4 +1,4 @@
-"""How `train` ends where it cannot go on, or is not to: exit codes, messages, and what is left."""
+"""Ends of `train` before its last step: exit codes, messages, and the files that remain."""
 
 import errno
 import signal

@@ -104,7 +104,7 @@ def _last_step(workdir) -> int:
 
 
 @pytest.mark.slow
-def test_sigterm_saves_and_the_exit_code_says_so(data, undisturbed, tmp_path):
+def test_sigterm_saves_and_exits_with_its_own_code(data, undisturbed, tmp_path):
     process = start_training(data, tmp_path / "run", "--set", "training.max_steps=100000")
     wait_for_checkpoint(process, tmp_path / "run", 5)
     process.send_signal(signal.SIGTERM)
@@ -156,7 +156,7 @@ def test_a_damaged_newest_checkpoint_is_not_kept_in_place_of_a_whole_one(data, u
     assert (folder / "step-00000024.aside").is_dir()
 
 
-def test_a_finished_run_does_nothing_and_a_longer_one_goes_on(data, undisturbed, tmp_path):
+def test_a_finished_run_does_nothing_and_a_longer_one_resumes(data, undisturbed, tmp_path):
     shutil.copytree(undisturbed.path, tmp_path / "run")
     assert train(data, tmp_path / "run", toy_config()).step == 24
     result = train(data, tmp_path / "run", toy_config("training.max_steps=26", "training.bleu_steps=26"))
@@ -197,7 +197,7 @@ def test_a_changed_configuration_and_vocabulary_are_rejected_by_field(data, undi
         train(other, undisturbed.path, toy_config())
 
 
-def test_a_run_that_diverges_stops_and_says_so(data, tmp_path, capsys):
+def test_a_run_that_diverges_stops_with_a_message(data, tmp_path, capsys):
     diverging = ["--set", "training.learning_rate_scale=1e30", "--set", "training.skipped_steps_limit=3"]
     assert main(train_command(data, tmp_path / "run", *diverging)[3:]) == 1
     assert "not finite in 3 steps in a row" in capsys.readouterr().err

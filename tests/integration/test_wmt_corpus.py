@@ -355,7 +355,7 @@ def test_without_a_network_the_message_lists_every_file_and_its_place(tmp_path, 
     assert "657.6 MB" in message and str(tmp_path / "data" / "downloads" / "manual") in message
 
 
-def test_czech_says_what_has_to_be_fetched_by_hand(tmp_path, mirror):
+def test_czech_names_the_files_to_download_by_hand(tmp_path, mirror):
     with pytest.raises(CorpusError) as caught:
         open_wmt(tmp_path, "cs-en", manual_dir=tmp_path / "hand")
     message = str(caught.value)

@@ -1,4 +1,4 @@
-"""That CTranslate2's int8 differs from float32, and from ours, by the rounding of what flows into each matrix alone.
+"""CTranslate2's int8 differs from float32, and from ours, only by the rounding of each matrix product's input.
 
 It is shown on one layer. Over more of them a sum taken in another order puts a value on the other side of a rounding,
 all that follow it change, and the outputs of any two programs part: CTranslate2's own, too, with different libraries.

@@ -24,3 +24,10 @@ def test_translations_and_scores_agree(workdir, beam_size, tmp_path):
     assert agreement.distinct > COUNT / 2
     assert len(agreement.differences) <= 0.01 * COUNT, agreement.differences
     assert agreement.score_distance < 1e-3
+
+
+def test_ctranslate2s_default_search_is_that_of_its_imports(workdir, tmp_path):
+    """A beam of 2, scores divided by the length, the end when two outputs are finished."""
+    texts = toy_sentences(COUNT, seed=11)
+    agreement = compare_searches(workdir, tmp_path / "exported", texts, beam_size=2, length_penalty=1.0)
+    assert len(agreement.differences) <= 0.01 * COUNT, agreement.differences

@@ -1,4 +1,4 @@
-"""What can be known of GPUs and XLA without either: kernels, copies to host memory, and one compilation per shape."""
+"""Audit for GPUs and XLA without either: kernels, copies to host memory, and one compilation per shape."""
 
 import pytest
 import tensorflow as tf

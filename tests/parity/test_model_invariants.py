@@ -1,4 +1,4 @@
-"""What has to be the same, or to change nothing: causality, padding, packing, batches."""
+"""Invariants of the model: causality, padding, packing, batches."""
 
 import numpy as np
 import pytest

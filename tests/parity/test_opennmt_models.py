@@ -78,7 +78,7 @@ def test_nothing_gives_nothing(workdir):
     assert np.isfinite([pair.log_prob for pair in translator.score(["", "", "dog."], ["", "dog.", ""])]).all()
 
 
-def test_long_sources_are_cut_without_an_end(workdir):
+def test_long_sources_are_truncated_without_eos(workdir):
     translator = Translator.from_workdir(workdir.path, max_source_length=7)
     text = " ".join(["dog"] * 40)
     ids = np.asarray(translator._read(np.array([text])).ids)

@@ -45,7 +45,7 @@ def choose(browser, kind=None, layer=None, head=None):
 
 
 def reading(browser):
-    """What the page says a token looks at: {token: percentage}."""
+    """The attention weights that the page shows for a token: {token: percentage}."""
     items = all_of(browser, "#reading li")
     return {one(item, "b").text: float(one(item, "span").text.rstrip("%")) for item in items}
 
@@ -107,7 +107,7 @@ def test_everything_by_keyboard(opened, maps):
     one(opened, "#head").send_keys(Keys.TAB)
     press(opened, Keys.ARROW_DOWN)
     assert one(opened, "#reading-title").text == "“alte” looks at"
-    press(opened, Keys.ARROW_RIGHT, Keys.END)
+    press(opened, Keys.ARROW_RIGHT, Keys.EOS)
     assert one(opened, "#reading-title").text == "“</s>” is looked at by"
     press(opened, Keys.TAB)
     assert opened.switch_to.active_element.get_attribute("aria-label") == "layer 1, head 1"

@@ -21,7 +21,7 @@ def walk(folder, steps):
     return cli.main(["demo", "--output", str(folder), "--set", f"training.max_steps={steps}", *QUICK])
 
 
-def test_interrupted_it_says_how_to_go_on(folder, monkeypatch, capsys):
+def test_interrupted_it_names_the_command_that_resumes(folder, monkeypatch, capsys):
     monkeypatch.setattr(average, "run", lambda args: 130)
     assert walk(folder, 20) == 130
     told = capsys.readouterr().err
@@ -29,7 +29,7 @@ def test_interrupted_it_says_how_to_go_on(folder, monkeypatch, capsys):
     assert f"To resume from here, run again: tf-transformer demo --output {folder}" in told
 
 
-def test_then_it_goes_on_to_the_end(folder, capsys):
+def test_then_it_resumes_to_the_end(folder, capsys):
     assert walk(folder, 20) == 0
     printed = capsys.readouterr()
     assert re.findall(r"^\[(\d)/8\]", printed.err, re.MULTILINE) == list("12345678")

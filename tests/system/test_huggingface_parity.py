@@ -23,7 +23,7 @@ TEXTS = toy_sentences(31, seed=21)
 
 
 class Reference:
-    """What transformers made of a toy, and the ids and rows between the two.
+    """Results of transformers for a toy, and the ids and rows between the two.
 
     ids: ours of their rows. rows: theirs of our ids.
     """

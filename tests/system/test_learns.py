@@ -32,7 +32,7 @@ def sequences(random, rows: int, backwards: bool) -> dict[str, np.ndarray]:
 
 
 def written(model, source: np.ndarray) -> np.ndarray:
-    """What the model writes, word by word, the likeliest each time."""
+    """Greedy translation, token by token, without the search of the package."""
     target = np.full((len(source), 1), BOS, np.int32)
     call = tf.function(lambda source, target: model({"source": source, "target": target}), reduce_retracing=True)
     for _ in range(LENGTH + 1):

@@ -95,8 +95,20 @@ def test_an_imported_model_is_exported_and_served_with_its_languages(tmp_path, c
         assert client.translate(texts, "deu_Latn") == client.translate(texts)
         mixed = client.translate(texts, ["deu_Latn", "fra_Latn"])
         assert mixed[0] == client.translate(texts[:1])[0]
-        with pytest.raises(RequestRejected, match=r"Expected target languages among deu_Latn, eng_Latn"):
-            client.translate(texts, "deu")
+        for codes in ("deu", ["fra_Latn", "deu"]):
+            with pytest.raises(RequestRejected, match=r"Received: 'deu'\. Did you mean deu_Latn\?"):
+                client.translate(texts, codes)
+    rows = tf.saved_model.load(str(models / "1")).signatures["translate_to"](
+        text=tf.constant(texts), target_language=tf.constant(["deu", "fra_Latn"])
+    )
+    assert [text.decode() for text in rows["translation"].numpy()] == ["", french(models, texts[1])]
+
+
+def french(models, text):
+    """The French translation of a text, alone in its batch."""
+    call = tf.saved_model.load(str(models / "1")).signatures["translate_to"]
+    found = call(text=tf.constant([text]), target_language=tf.constant(["fra_Latn"]))["translation"]
+    return found.numpy()[0].decode()
 
 
 def check_export(models, codes, tmp_path):

@@ -80,7 +80,7 @@ def test_attention_in_parts_is_that_of_one_call(running, base):
             np.testing.assert_allclose(answer["outputs"][name], value.numpy(), atol=1e-5)
 
 
-def test_long_rows_are_cut_and_flagged_and_change_no_neighbour(running, workdir, translator):
+def test_long_rows_are_truncated_and_flagged_and_change_no_neighbour(running, workdir, translator):
     short, long = SENTENCES, long_rows(workdir.tokenizers.source, SEARCH["max_source_length"])[-2:]
     body = {"signature_name": "nbest", "instances": encoded([*short, *long])}
     status, answer = running.connect().predict(body)

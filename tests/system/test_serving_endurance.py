@@ -22,7 +22,7 @@ def base(tmp_path_factory):
 
 
 def resident_megabytes() -> float:
-    """What the process holds in memory now (not its peak)."""
+    """Resident memory of the process now (not its peak)."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 1e6
 

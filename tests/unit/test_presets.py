@@ -76,7 +76,7 @@ def changed(name):
         ("E", {"model.positions": "learned"}),
     ],
 )
-def test_rows_of_table_3_change_what_the_paper_says_and_nothing_else(name, differences):
+def test_rows_of_table_3_change_the_paper_s_fields_only(name, differences):
     assert changed(name) == differences
 
 

@@ -28,7 +28,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("pattern", PLACES)
-def test_each_is_used_in_one_module_that_says_so(pattern):
+def test_each_is_used_in_one_marked_module(pattern):
     files = [path for name in ("tf_transformer", "export", "pipelines") for path in sorted((ROOT / name).rglob("*.py"))]
     found = [path for path in files if re.search(pattern, path.read_text(encoding="utf-8"))]
     names = [path.relative_to(ROOT).as_posix() for path in found]

@@ -35,7 +35,7 @@ def test_other_lines(line):
 
 
 @pytest.mark.parametrize("gpu", [False, True])
-def test_a_gpu_that_does_not_start_is_told_where_there_is_one(monkeypatch, gpu):
+def test_a_gpu_that_does_not_start_is_reported_where_there_is_one(monkeypatch, gpu):
     monkeypatch.setattr(_startup_messages, "_has_gpu", lambda: gpu)
     assert is_startup_message(f"{CUINIT}\n".encode()) != gpu
 

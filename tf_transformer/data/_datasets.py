@@ -9,11 +9,12 @@ import tensorflow as tf
 
 from tf_transformer.data._bucketing import BucketPlanner
 from tf_transformer.data._gathering import Replicas
-from tf_transformer.data._input_pipeline import Position, batch_parts, parts_per_epoch, read_parts
+from tf_transformer.data._input_pipeline import Position, batch_parts, parts_per_epoch, read_parts, split_pieces
 from tf_transformer.data._packing import PackPlanner
 from tf_transformer.data._prepared import PreparedDataset
 from tf_transformer.data._service import from_service
 from tf_transformer.data._shapes import BatchShape, LengthCounts, fit_shapes, pack_shape
+from tf_transformer.data._subword_dropout import SubwordDropout
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ def training_dataset(
     position: Position | None = None,
     replicas: Replicas | None = None,
     epochs: int | None = None,
+    subword_dropout: float = 0.0,
     service: str | None = None,
 ) -> tf.data.Dataset:
     """The training batches of a prepared directory, starting at a position.
@@ -66,6 +68,7 @@ def training_dataset(
         position: position of an earlier element to resume from; None for the beginning.
         replicas: replicas that the dataset feeds; see `strategy.distribute_datasets_from_function`.
         epochs: number of epochs; None for an endless dataset.
+        subword_dropout: probability that a piece is split into its two parts. What is split follows from (seed, epoch).
         service: address of a tf.data service that makes the batches, such as "grpc://host:5000".
 
     Returns:
@@ -80,10 +83,14 @@ def training_dataset(
             batch["source"], batch["target"], batch["labels"]
     """
     options, position, replicas = options or BatchOptions(), position or Position(), replicas or Replicas()
-    planner = _planner(batch_shapes(prepared, options), options)
+    shapes = batch_shapes(prepared, options)
+    planner = _planner(shapes, options)
     reader = prepared.reader("train")
     parts = parts_per_epoch(reader)
     dataset = read_parts(reader, parts, seed, position, epochs)
+    if subword_dropout:
+        dropout = SubwordDropout.of(subword_dropout, prepared.tokenizers, shapes, options.max_length)
+        dataset = split_pieces(dataset, dropout, seed)
     dataset = batch_parts(
         dataset, planner, prepared.special_ids, parts, seed, position, replicas, sharded=service is not None
     )

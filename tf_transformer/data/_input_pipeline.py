@@ -15,6 +15,7 @@ from tf_transformer.data._bucketing import BucketPlanner, random_order
 from tf_transformer.data._gathering import Plan, Replicas, SpecialIds, gather_rows
 from tf_transformer.data._packing import PackPlanner
 from tf_transformer.data._records import Pairs, ShardReader
+from tf_transformer.data._subword_dropout import SubwordDropout
 
 PART_PAIRS = 262_144
 """Approximate pairs per part: enough that 48 shapes of 25,000 tokens leave few rows empty. They take 50 MB."""
@@ -74,6 +75,16 @@ def read_parts(
 
     end = _FOREVER if epochs is None else epochs * parts
     return tf.data.Dataset.range(position.epoch * parts + position.part, end).map(read)
+
+
+def split_pieces(dataset: tf.data.Dataset, dropout: SubwordDropout, seed: int) -> tf.data.Dataset:
+    """A dataset of parts with pieces split at random; what is split follows from (seed, epoch, part)."""
+
+    @_plain
+    def split(part: Part) -> Part:
+        return part._replace(pairs=dropout.apply(part.pairs, _seed(seed, part.epoch, part.number)))
+
+    return dataset.map(split)
 
 
 def batch_parts(

@@ -151,13 +151,13 @@ class PreparedDataset:
         sources, references = (self._read_lines(split, side) for side in ("source", "target"))
         return sources, references
 
-    def summary(self) -> str:
-        """Summary of the directory in a few lines."""
+    def summary(self, name: str | None = None) -> str:
+        """Summary of the directory in a few lines, under its path or another name."""
         train, tokenizer = self.info["splits"]["train"], self.info["tokenizer"]
         dropped = ", ".join(f"{count:,} {why}" for why, count in train["cleaning"]["dropped"].items() if count)
         sizes = sorted({tokenizer["source_vocab_size"], tokenizer["target_vocab_size"]})
         lines = [
-            f"{self.path}: {self.languages}, vocabulary " + " and ".join(f"{size:,}" for size in sizes),
+            f"{name or self.path}: {self.languages}, vocabulary " + " and ".join(f"{size:,}" for size in sizes),
             f"train: {train['pairs']:,} of {train['cleaning']['read']:,} pairs (dropped: {dropped or 'none'}), "
             f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens",
         ]
@@ -218,6 +218,11 @@ def text_name(split: str, side: str) -> str:
 def lengths_name(split: str) -> str:
     """The name of a split's table of lengths: `train.lengths.npy`, rows of source length, target length and pairs."""
     return f"{split}.lengths.npy"
+
+
+def shard_name(split: str, number: int) -> str:
+    """The name of a shard of records: `train-00000.tfrecord`."""
+    return f"{split}-{number:05d}.tfrecord"
 
 
 def record_origin(fingerprint: str, file: str) -> str:

@@ -78,7 +78,9 @@ class ShardWriter:
             name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
             for name, value in zip(_FEATURES, values)
         }
-        self._file.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        # Otherwise the order of the features differs from process to process, and with it the hash of the shard.
+        self._file.write(example.SerializeToString(deterministic=True))
         self.pairs += self._waiting_pairs
         self.records += 1
         self._waiting, self._waiting_pairs = [], 0

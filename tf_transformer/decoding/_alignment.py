@@ -50,8 +50,8 @@ def side_of_text(text: tf.Tensor, tokenizer: Tokenizer, limit: int) -> tuple[Sid
     ends = tf.where(read, tf.maximum(ends, starts + 1), -1)
     words = Words(*(column[:, : limit * WORDS_PER_TOKEN] for column in words_of(part)))
     size = tf.strings.length(tf.strings.unicode_transcode(part, "UTF-8", "UTF-8", errors="replace"))
-    cut = tf.strings.length(stripped) > most
-    last = tf.where(cut, size - 1, size)
+    shortened = tf.strings.length(stripped) > most
+    last = tf.where(shortened, size - 1, size)
     over = found.lengths == limit
     last = tf.where(over & found.truncated, tf.reduce_max(tf.pad(ends, [[0, 0], [0, 1]]), axis=1), last)
     kept = words.byte_ends.with_flat_values(
@@ -63,16 +63,19 @@ def side_of_text(text: tf.Tensor, tokenizer: Tokenizer, limit: int) -> tuple[Sid
     return Side(text, found.ids, found.lengths, starts, ends, _dense_words(words, lead)), found
 
 
-def side_of_ids(ids: tf.Tensor, lengths: tf.Tensor, tokenizer: Tokenizer) -> Side:
-    """The words and pieces of translations: ids (N, T), of which the first `lengths` (N,) count."""
+def side_of_ids(
+    ids: tf.Tensor, lengths: tf.Tensor, tokenizer: Tokenizer, text: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+) -> Side:
+    """The words and pieces of translations.
+
+    Args:
+        ids: (N, T) int32, of which the first `lengths` (N,) count.
+        text: [N] string, what they are written as.
+        starts, ends: (N, T) int32, the place of each piece in bytes of the text.
+    """
     written = (tf.range(tf.shape(ids)[1]) < lengths[:, None]) & (ids != tokenizer.eos_id)
-    sizes, spaces = (tf.where(written, size, 0) for size in tokenizer.surface_sizes(ids))
-    only_spaces = tf.cast(sizes == spaces, tf.int32)
-    lead = tf.reduce_sum(tf.math.cumprod(only_spaces, axis=1, exclusive=True) * spaces, axis=1, keepdims=True)
-    ends = tf.cumsum(sizes, axis=1) - lead
-    starts = tf.where(written, tf.maximum(ends - sizes, 0), -1)
-    text = tokenizer.detokenize(ids)
-    return Side(text, ids, lengths, starts, tf.where(written, ends, -1), _dense_words(words_of(text)))
+    starts, ends = (tf.where(written, places, -1) for places in (starts, ends))
+    return Side(text, ids, lengths, starts, ends, _dense_words(words_of(text)))
 
 
 def _dense(spans: tf.RaggedTensor, read: tf.Tensor) -> tf.Tensor:

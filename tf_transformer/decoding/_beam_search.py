@@ -40,7 +40,8 @@ def beam_search(
     At each step the best 2K continuations are looked at. Those of the first K that end in EOS are finished and
     compete by score for K places; the best K of the others stay alive. A row stops when the best score that
     any hypothesis alive can still reach (log-probabilities only fall, the penalty divides by no more than at the
-    longest length) does not beat the finished ones that are wanted. Ties go to the earlier beam and the lower id.
+    longest length) does not beat the finished ones that are wanted; with early stopping, when K are finished. Ties go
+    to the earlier beam and the lower id.
 
     Args:
         step_fn: (Step, state) -> StepResult.
@@ -114,7 +115,7 @@ def _advance(
     active = tf.where(index == 0, 1, beams)  # before the first step one beam is active
     result = step_fn(Step(values["tokens"][:, :active], index, histories["ancestors"][:, :active]), state)
     if options.needs_attention:
-        values["coverage"] += tf.pad(result.attention, [[0, 0], [0, beams - active], [0, 0]])
+        values["coverage"] += result.attention  # in the first step that of one beam, for all
     log_probs, ids = best_continuations(result, 2 * beams, index, values, histories["ids"][:, :active], options)
     log_probs = tf.maximum(values["log_probs"][:, :active, None] + log_probs, NEG_INF)
     log_probs, parents, tokens = _best(log_probs, ids, options)
@@ -201,9 +202,11 @@ def _continue(
 
 
 def _done(values: dict[str, tf.Tensor], index: tf.Tensor, options: SearchOptions) -> tf.Tensor:
-    """Rows in which no hypothesis alive can still change the wanted ones: (B,) bool."""
+    """Rows in which no hypothesis alive can still change the wanted ones, or may with early stopping: (B,) bool."""
     best = tf.reduce_max(values["log_probs"], axis=1)
     reachable = best / length_penalty(values["max_lengths"], options.alpha, options.length_penalty)
     settled = values["finished_scores"][:, options.wanted - 1]
     beaten = (settled > NEG_INF / 2) & (settled >= reachable)
+    if options.early_stopping:
+        beaten |= values["finished_scores"][:, -1] > NEG_INF / 2
     return beaten | (best <= NEG_INF / 2) | (index + 1 >= values["max_lengths"])

@@ -22,10 +22,10 @@ REPETITION, LENGTH, COVERAGE = "repetition", "length", "coverage"
 
 WARNINGS = {
     SPLIT: "a sentence was longer than the model's limit and was translated in parts",
-    TRUNCATED: "a part of a sentence could not be made short enough, and its end was cut off",
+    TRUNCATED: "a part of a sentence could not be made short enough, and its end was truncated",
     RETRIED: "a translation failed a check, and was replaced by that of a second search with constraints",
     REPETITION: "a translation repeats words that the source does not repeat",
-    LENGTH: "a translation is shorter or longer than those of the training data, or was cut off",
+    LENGTH: "a translation is shorter or longer than those of the training data, or was truncated",
     COVERAGE: "a part of the source seems not to be translated",
 }
 """The codes of warnings and what they mean. The last three name what is still wrong with the translation."""
@@ -39,7 +39,7 @@ _REPEATS = {2: 3, 3: 2}
 _COVERED = 0.3
 """A source position with less attention than this, summed over all steps, is not covered."""
 _UNCOVERED_SHARE, _UNCOVERED_LEAST = 0.15, 4
-"""A source has a part that is not covered if so many positions in a row are not: a share of all, and a number."""
+"""A source has a part that is not covered if so many successive positions are not: a share of all, and a number."""
 
 
 @dataclasses.dataclass(frozen=True)

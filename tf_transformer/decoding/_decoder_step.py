@@ -162,8 +162,8 @@ class DecoderStep:
 
     def _coverage(self, weights: list[tf.Tensor], source_mask: tf.Tensor) -> tf.Tensor:
         """`StepResult.attention` from the cross-attention of all layers, (B, H, K, S) each."""
-        average = tf.reduce_mean(tf.add_n(weights) if self.all_layers else weights[-1], axis=1)
-        return tf.where(source_mask[:, None], average / len(weights) if self.all_layers else average, 1.0)
+        average = tf.reduce_mean(tf.stack(weights if self.all_layers else weights[-1:]), axis=[0, 2])
+        return tf.where(source_mask[:, None], average, 1.0)
 
     def _ancestry_bias(self, step: Step) -> tf.Tensor:
         """The bias that masks everything but a beam's own past: (B, 1, active, C * K), 0 or MASKED."""

@@ -121,8 +121,7 @@ def keep_done(old: SearchState, new: SearchState) -> SearchState:
     """The new rows, but the old ones where they were done already."""
 
     def choose(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
-        done = tf.reshape(old.done, tf.concat([tf.shape(old.done), tf.ones([after.shape.rank - 1], tf.int32)], axis=0))
-        return tf.where(done, before, after)
+        return tf.where(tf.reshape(old.done, [-1] + [1] * (after.shape.rank - 1)), before, after)
 
     return tf.nest.map_structure(choose, old, new)
 

@@ -82,6 +82,7 @@ class SearchOptions:
     nbest: how many of the K results must be what the search would find if it never stopped early; None: all.
     length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "average", length ** alpha; the length counts EOS.
     alpha: its exponent.
+    early_stopping: whether a row stops when K hypotheses are finished, though better ones may be alive.
     min_length: ids before EOS, at the least.
     no_repeat_ngram: no run of so many ids occurs twice; 0: any may.
     coverage_penalty: beta of Wu et al. (2016), equation 14; 0: none.
@@ -97,6 +98,7 @@ class SearchOptions:
     nbest: int | None = None
     length_penalty: str = "gnmt"
     alpha: float = 0.6
+    early_stopping: bool = False
     min_length: int = 0
     no_repeat_ngram: int = 0
     coverage_penalty: float = 0.0

@@ -106,7 +106,10 @@ def to_best(found: dict[str, tf.Tensor]) -> list[Translation]:
     """The outputs of `Translator._best`, one `Translation` with one text per row."""
     codes = found["warnings"] if "warnings" in found else sentence_warnings(found)
     columns = (found["translation"].numpy(), found["truncated"].numpy().tolist(), codes.numpy())
-    return [Translation([text.decode("utf-8")], [], cut, None, _split(code)) for text, cut, code in zip(*columns)]
+    return [
+        Translation([text.decode("utf-8")], [], truncated, None, _split(code))
+        for text, truncated, code in zip(*columns)
+    ]
 
 
 def _split(codes: bytes) -> tuple[str, ...]:
@@ -157,8 +160,8 @@ def to_columns(columns: Mapping[str, Texts]) -> list[list[bytes]]:
     encoded = {label: to_bytes(column, label) for label, column in columns.items()}
     sizes = {label: len(column) for label, column in encoded.items()}
     if len(set(sizes.values())) > 1:
-        told = " and ".join(f"{size} {label}" for label, size in sizes.items())
-        raise ValueError(f"There must be as many {' as '.join(columns)}. Received: {told}.")
+        received = " and ".join(f"{size} {label}" for label, size in sizes.items())
+        raise ValueError(f"There must be as many {' as '.join(columns)}. Received: {received}.")
     return list(encoded.values())
 
 

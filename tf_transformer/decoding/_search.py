@@ -23,7 +23,7 @@ class Ids(NamedTuple):
 
     ids: (N, S) int32, each row ending in EOS (if the tokenizer adds it), padding behind it.
     lengths: (N,) int32, EOS counted.
-    truncated: (N,) bool, whether something was cut off.
+    truncated: (N,) bool, whether something was left out.
     empty: (N,) bool, whether there is nothing but EOS.
     """
 
@@ -34,7 +34,7 @@ class Ids(NamedTuple):
 
 
 def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
-    """At most `limit` ids a row, the last of them EOS (if the tokenizer adds it): text [N] string -> (N, S), S > 0."""
+    """At most `limit` ids per row, the last of them EOS if the tokenizer adds it: text [N] string -> (N, S), S > 0."""
     text = tf.strings.strip(tf.ensure_shape(text, [None]))
     read = text_read(text, limit)
     ragged = tokenizer.tokenize(read)
@@ -47,8 +47,8 @@ def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
     else:
         nothing = tf.cast(tf.shape(ids)[1] == 0, tf.int32)  # attention needs a position to look at
         ids = tf.pad(ids, [[0, 0], [0, nothing]], constant_values=tokenizer.pad_id)
-    cut = over | (tf.strings.length(text) > tf.strings.length(read))
-    return Ids(ids, tf.minimum(lengths, limit), cut, lengths <= int(tokenizer.add_eos))
+    truncated = over | (tf.strings.length(text) > tf.strings.length(read))
+    return Ids(ids, tf.minimum(lengths, limit), truncated, lengths <= int(tokenizer.add_eos))
 
 
 def text_read(text: tf.Tensor, limit: int) -> tf.Tensor:
@@ -96,8 +96,8 @@ def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
             found = getattr(getattr(tokenizers, side), name)
             if found != value:
                 raise ValueError(
-                    f"The {side} tokenizer's {name} must be the model's, {value}, not {found}; use the tokenizers "
-                    "that the model was trained with."
+                    f"Expected the {side} tokenizer's {name} to be the model's, {value}. Received: {found}. Use the "
+                    "tokenizers that the model was trained with."
                 )
 
 
@@ -112,6 +112,7 @@ def search_options(
         nbest=None if decoding.sampling else nbest,
         length_penalty=decoding.length_penalty,
         alpha=decoding.alpha,
+        early_stopping=decoding.early_stopping,
         min_length=decoding.min_length,
         no_repeat_ngram=decoding.no_repeat_ngram,
         coverage_penalty=decoding.coverage_penalty,

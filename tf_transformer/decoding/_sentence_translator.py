@@ -1,6 +1,6 @@
 """Search and scores of sentences in the graph: strings in, strings out, with the source's text for unknown pieces."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -26,6 +26,18 @@ from tf_transformer.decoding._search import (
 from tf_transformer.decoding._shortlist import Shortlist, candidate_table
 from tf_transformer.model import Transformer
 from tf_transformer.text import LanguageTokens, Segmenter, Tokenizer, TokenizerPair, two_letters
+
+
+class Written(NamedTuple):
+    """Outputs as text.
+
+    text: [N] string.
+    starts, ends: (N, T) int32, of the pieces, in bytes of the text.
+    """
+
+    text: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
 
 
 class SentenceTranslator(tf.Module):
@@ -101,11 +113,19 @@ class SentenceTranslator(tf.Module):
         return {"score": score, "tokens": target.lengths, "truncated": either_truncated(source, target)}
 
     def _texts(self, ids: tf.Tensor, source: Ids, text: tf.Tensor) -> tf.Tensor:
-        if self.decoding.unknown != "copy" or self.target_tokenizer.byte_fallback:
-            return self.target_tokenizer.detokenize(ids)
+        return self._written(ids, source, text).text if self._copies else self.target_tokenizer.detokenize(ids)
+
+    def _written(self, ids: tf.Tensor, source: Ids, text: tf.Tensor) -> Written:
+        """Outputs as text; with `decoding.unknown` "copy", with source text in place of UNK."""
+        if not self._copies:
+            return written_pieces(ids, self.target_tokenizer)
         tokenizers = TokenizerPair(self.source_tokenizer, self.target_tokenizer)
         read, around = text_read(text, self._longest_text), self._tokens.around_source
         return copy_unknown(self.model, tokenizers, read, source, ids, around)
+
+    @property
+    def _copies(self) -> bool:
+        return self.decoding.unknown == "copy" and not self.target_tokenizer.byte_fallback
 
     def _read(self, text: tf.Tensor, target: tf.Tensor | None = None) -> Ids:
         """The ids of texts, with their language token where the model has one."""
@@ -159,6 +179,17 @@ def forbidden_unk(decoding: DecodingConfig, target: Tokenizer) -> list[int]:
     return [] if allowed else [target.unk_id]
 
 
+def written_pieces(ids: tf.Tensor, tokenizer: Tokenizer) -> Written:
+    """The texts of outputs (N, T) int32, UNK as `detokenize` writes it."""
+    stops = tf.cast((ids == tokenizer.eos_id) | (ids == tokenizer.pad_id), tf.int32)
+    written = (tf.cumsum(stops, axis=1) == 0) & (ids != tokenizer.bos_id)
+    sizes, spaces = (tf.where(written, size, 0) for size in tokenizer.surface_sizes(ids))
+    only_spaces = tf.cast(sizes == spaces, tf.int32)
+    lead = tf.reduce_sum(tf.math.cumprod(only_spaces, axis=1, exclusive=True) * spaces, axis=1, keepdims=True)
+    ends = tf.cumsum(sizes, axis=1) - lead
+    return Written(tokenizer.detokenize(ids), tf.maximum(ends - sizes, 0), ends)
+
+
 def copy_unknown(
     model: Transformer,
     tokenizers: TokenizerPair,
@@ -166,8 +197,8 @@ def copy_unknown(
     source: Ids,
     ids: tf.Tensor,
     around: tuple[int, int] = (0, 0),
-) -> tf.Tensor:
-    """The texts of outputs, with the aligned source text in place of UNK: [N] string.
+) -> Written:
+    """Outputs as text, with the aligned source text in place of UNK.
 
     A piece is aligned with the source piece that the decoder attended to most, on average over layers and heads, when
     it wrote the piece. If there are unknown pieces in the source, only these are considered.
@@ -178,15 +209,16 @@ def copy_unknown(
         ids: (N, T) int32, the outputs.
         around: language tokens of a source before its text and behind EOS.
     """
-    unk_id, plain = tokenizers.target.unk_id, tokenizers.target.detokenize(ids)
+    unk_id, plain = tokenizers.target.unk_id, written_pieces(ids, tokenizers.target)
     has_unk = tf.reduce_any(ids == unk_id, axis=1)
 
-    def replaced() -> tf.Tensor:
+    def replaced() -> tuple[tf.Tensor, ...]:
         places = tf.where(has_unk)
         some = [tf.gather(column, places[:, 0]) for column in (text, source.ids, source.lengths, ids)]
-        return tf.tensor_scatter_nd_update(plain, places, _with_source_text(model, tokenizers, around, *some))
+        copied = _with_source_text(model, tokenizers, around, *some)
+        return tuple(tf.tensor_scatter_nd_update(one, places, other) for one, other in zip(plain, copied))
 
-    return tf.cond(tf.reduce_any(has_unk), replaced, lambda: plain)
+    return Written(*tf.cond(tf.reduce_any(has_unk), replaced, lambda: tuple(plain)))
 
 
 def _with_source_text(
@@ -197,7 +229,7 @@ def _with_source_text(
     source: tf.Tensor,
     lengths: tf.Tensor,
     target: tf.Tensor,
-) -> tf.Tensor:
+) -> Written:
     """`copy_unknown` for rows that have UNK."""
     unk_id, pad_id = tokenizers.target.unk_id, tokenizers.target.pad_id
     written = lengths - int(tokenizers.source.add_eos) - around[1]
@@ -217,8 +249,26 @@ def _with_source_text(
     surfaces = _surfaces(tokenizers.source, text, tf.shape(source)[1] - around[0])
     surfaces = tf.gather(tf.pad(surfaces, [[0, 0], [around[0], 0]], constant_values=""), places, batch_dims=1)
     pieces = tf.where(target == unk_id, surfaces, tokenizers.target.piece_texts(target))
-    joined = tf.strings.regex_replace(tf.strings.reduce_join(pieces, axis=1), " +", " ")
-    return tf.strings.strip(joined)
+    return _joined(pieces)
+
+
+def _joined(pieces: tf.Tensor) -> Written:
+    """The text of pieces (N, T) string, with one space where several meet and none around it."""
+    pieces = tf.strings.regex_replace(pieces, " +", " ")
+    # What stands before a piece: 2 t + 1 of the last piece t that is not empty if that ends in a space, otherwise 2 t.
+    marks = 2 * tf.range(tf.shape(pieces)[1]) + tf.cast(tf.strings.regex_full_match(pieces, r"(?s).* "), tf.int32)
+    marks = tf.where(pieces == "", -1, marks)
+    earlier = tf.linalg.band_part(tf.ones(2 * [tf.shape(pieces)[1]], tf.int32), -1, 0) == 1
+    before = tf.pad(tf.reduce_max(tf.where(earlier, marks[:, None], -1), axis=2), [[0, 0], [1, 0]], constant_values=-1)
+    doubled = tf.strings.regex_full_match(pieces, "(?s) .*") & (before[:, :-1] % 2 == 1)  # -1 % 2 is 1
+    pieces = tf.where(doubled, tf.strings.regex_replace(pieces, r"\A ", ""), pieces)
+    joined = tf.strings.reduce_join(pieces, axis=1)
+    text = tf.strings.strip(joined)
+    lead = tf.strings.length(joined) - tf.strings.length(tf.strings.regex_replace(joined, r"\A[ \t\n\v\f\r]+", ""))
+    sizes = tf.strings.length(pieces)
+    ends = tf.cumsum(sizes, axis=1) - lead[:, None]
+    starts, ends = (tf.clip_by_value(place, 0, tf.strings.length(text)[:, None]) for place in (ends - sizes, ends))
+    return Written(text, starts, ends)
 
 
 def _aligned(model: Transformer, source: tf.Tensor, usable: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
@@ -232,6 +282,7 @@ def _aligned(model: Transformer, source: tf.Tensor, usable: tf.Tensor, target: t
 
 def _surfaces(tokenizer: Tokenizer, text: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
     """The part of the text that each source piece stands for: [N] string -> (N, width) string."""
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
     starts, ends = (spans.to_tensor(shape=[None, None])[:, :width] for spans in tokenizer.piece_spans(text))
     missing = [[0, 0], [0, width - tf.shape(starts)[1]]]
     starts, ends = tf.pad(starts, missing), tf.pad(ends, missing)

@@ -58,7 +58,7 @@ class LoadedModel:
         return LoadedModel(translator, self.name, target or self.target_language)
 
     def translate(self, texts: Sequence[bytes]) -> list[Translation]:
-        """The best translation of each text, without a score, and whether the text was cut."""
+        """The best translation of each text, without a score, and whether the text was truncated."""
         return self._translator.best(texts)
 
     def translate_sentences(self, texts: Sequence[bytes]) -> list[Translation]:
@@ -75,7 +75,7 @@ class LoadedModel:
         return self._translator.align(texts)
 
     def score(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
-        """The log-probability of each target given its source, its number of tokens, and whether the pair was cut."""
+        """The log-probability of each target given its source, its number of tokens, and whether it was truncated."""
         return self._translator.score(sources, targets)
 
 
@@ -146,7 +146,7 @@ class ExportedModel:
         return in_batches(of_batch, texts)
 
     def translate_sentences(self, texts: Sequence[bytes]) -> list[Translation]:
-        # `nbest` alone treats each text as one sentence, and tells which were truncated.
+        # `nbest` alone treats each text as one sentence, and reports which were truncated.
         return [found._replace(texts=found.texts[:1], log_probs=found.log_probs[:1]) for found in self.nbest(texts)]
 
     def translate_document(self, texts: Sequence[bytes]) -> list[DocumentTranslation]:
@@ -162,7 +162,7 @@ class ExportedModel:
         return in_batches(lambda batch: to_alignments(call(text=_strings(batch))), texts)
 
     def score(self, sources: Sequence[bytes], targets: Sequence[bytes]) -> list[PairScore]:
-        """As a LoadedModel's, but the signature does not tell which pairs were cut."""
+        """As a LoadedModel's, but the signature does not report which pairs were truncated."""
         call = self._signature("score")
 
         def of_batch(source: list[bytes], target: list[bytes]) -> list[PairScore]:
@@ -181,7 +181,10 @@ class ExportedModel:
             )
         if name not in signatures:
             known = ", ".join(signatures) or "none"
-            raise ValueError(f"{self.path} has no signature {name}, only {known}; use `tf-transformer export`.")
+            raise ValueError(
+                f"Expected a SavedModel with the signature {name}. Received: {self.path} with {known}. Write one with "
+                "`tf-transformer export`."
+            )
         return signatures[name]
 
 
@@ -208,15 +211,16 @@ class LineTranslation:
 
     Args:
         model: what translates, a `LoadedModel` or an `ExportedModel`.
-        nbest: None for one line a line; else a table with so many rows a line: number of the line, rank, score, text.
+        nbest: None for one line per line; otherwise a table with so many rows per line: number of the line, rank,
+            log-probability, text.
         alignment: None, or the form of a line with word alignment: "pharaoh" or "json".
         chunk_lines: lines held at a time; within them, lines of similar length are translated together.
-        done: told the number of lines after each batch.
+        done: called with the number of lines of each batch.
 
     Attributes:
         lines: how many lines were translated.
-        truncated: the numbers of the first few lines that the model cut, counted from 1.
-        num_truncated: how many it cut.
+        truncated: the numbers of the first few truncated lines, counted from 1.
+        num_truncated: how many lines were truncated.
         num_several: with `nbest` or `alignment`, how many have several sentences, where a line is treated as one.
     """
 
@@ -233,8 +237,8 @@ class LineTranslation:
     def __post_init__(self) -> None:
         if self.nbest is not None and not 1 <= self.nbest <= self.model.limit:
             raise ValueError(
-                f"{self.model.name} gives from 1 to {self.model.limit} translations a line, not {self.nbest}; "
-                "ask for fewer, or widen the beam."
+                f"Expected from 1 to {self.model.limit} translations per line from {self.model.name}. Received: "
+                f"{self.nbest}. Request fewer, or raise the beam size."
             )
 
     def __call__(self, lines: Iterable[bytes]) -> Iterator[str]:
@@ -263,7 +267,7 @@ class LineTranslation:
         return "".join(self._row(found, rank) for rank in range(self.nbest))
 
     def _row(self, found: Translation, rank: int) -> str:
-        # A search may find fewer hypotheses than were asked for. The first row is always given.
+        # A search may find fewer hypotheses than were requested. The first row is always written.
         if rank > 0 and found.log_probs[rank] <= _NONE:
             return ""
         return f"{self.lines}\t{rank + 1}\t{found.log_probs[rank]:.6f}\t{as_cell(found.texts[rank])}\n"

@@ -209,8 +209,11 @@ class Translator(SentenceTranslator):
         return {"translation": self._best(text, prefix)["translation"]}
 
     def translate_to(self, text: tf.Tensor, target_language: tf.Tensor) -> dict[str, tf.Tensor]:
-        """[N] string, [N] string -> {"translation": [N] string}: each text to its own target language."""
-        return self._to(text, target_language)
+        """[N] string, [N] string -> {"translation": [N] string}: each text to its own target language.
+
+        A row with an unknown code has the translation "". If all rows have unknown codes, InvalidArgumentError.
+        """
+        return self._to(tf.where(self._tokens.known(target_language), text, ""), target_language)
 
     def _to(self, text: tf.Tensor, target_language: tf.Tensor, prefix: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         return {"translation": self._best(text, prefix, target_language)["translation"]}
@@ -257,7 +260,8 @@ class Translator(SentenceTranslator):
             other = self._tokens.aligned(other, self._tokens.begin(written, read) or written, "target")
         else:
             found = self._search(read, text, nbest=1, prefix=begin)
-            other = side_of_ids(found.ids[:, 0], found.lengths[:, 0], self.target_tokenizer)
+            ids, lengths = found.ids[:, 0], found.lengths[:, 0]
+            other = side_of_ids(ids, lengths, self.target_tokenizer, *self._written(ids, read, text))
         return align_words(self.model, source, other, self._heads) | self._sentences(text)
 
     def _best(

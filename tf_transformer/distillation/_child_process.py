@@ -21,7 +21,7 @@ _PROGRESS, _RESULT, _ERROR = "progress", "result", "error"
 
 
 class StopFlag(Protocol):
-    """Whether the user has asked this process to stop."""
+    """Whether the user has requested this process to stop."""
 
     @property
     def requested(self) -> bool: ...
@@ -41,7 +41,7 @@ def run_in_child(
     Args:
         function: of a module, so that the other process can import it; `report(count)` calls `progress` here.
         arguments: anything that can be pickled.
-        stop: asked several times per second.
+        stop: called several times per second.
         progress: called with the numbers that the function reports.
     """
     context = multiprocessing.get_context("spawn")  # not forked: TensorFlow's threads may be running here

@@ -111,7 +111,7 @@ def compare(
         teacher, student: work directory, checkpoint, and fields of `DecodingConfig` to change.
         data: a prepared directory with the test sets.
         command: recorded.
-        report: told the number of sentences of each translated batch.
+        report: receives the number of sentences of each translated batch.
         rounds: of the measurement of speed.
     """
     from tf_transformer.data import PreparedDataset

@@ -18,7 +18,8 @@ from tf_transformer.config import Config, DecodingConfig
 from tf_transformer.data import PreparedDataset, prepare
 from tf_transformer.distillation._child_process import StoppedError, run_in_child
 from tf_transformer.distillation._comparison import ROUNDS, TIMED_SENTENCES, Comparison, compare
-from tf_transformer.distillation._translation import PART_PAIRS, TeacherTranslations
+from tf_transformer.distillation._on_beam import BeamTeacher, translate_on_beam
+from tf_transformer.distillation._translation import PART_PAIRS, TeacherTranslations, distilled_options
 from tf_transformer.training import RunLock, StopRequest, TrainingResult, train
 from tf_transformer.workdir import Workdir, average_last
 from tf_transformer.workdir.checkpoints import read_info
@@ -50,8 +51,10 @@ class Teacher:
         return Teacher(self.workdir, str(path.resolve()), search.to_dict())
 
     def origin(self) -> dict[str, object]:
-        """What determines its translations; fields of the search with default values are left out, as a later version
-        may have more of them."""
+        """The settings that determine its translations.
+
+        Fields of the search with default values are left out: a later version may have more of them.
+        """
         usual = DecodingConfig().to_dict()
         search = {name: value for name, value in self.decoding.items() if value != usual.get(name)}
         return {"teacher": read_info(pathlib.Path(self.checkpoint))["files"], "decoding": search}
@@ -67,6 +70,7 @@ class Distillation:
         config: the student's.
         command: recorded in the data and in the comparison.
         part_pairs: training pairs per part of the translations.
+        beam: export of the teacher that translates on Beam; None translates on this machine.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Distillation:
         config: Config,
         command: str = "",
         part_pairs: int = PART_PAIRS,
+        beam: BeamTeacher | None = None,
     ):
         self._teacher = teacher.resolved()
         self._prepared, self._workdir, self._config = PreparedDataset(data), pathlib.Path(workdir), config
@@ -92,7 +97,7 @@ class Distillation:
         self._translations = TeacherTranslations(
             self._workdir / TRANSLATIONS, self._prepared, self._teacher.origin(), part_pairs
         )
-        self._part_pairs = part_pairs
+        self._part_pairs, self._beam = part_pairs, beam
 
     def run(self) -> tuple[Comparison | None, TrainingResult | None, int | None]:
         """Do what is missing.
@@ -122,6 +127,10 @@ class Distillation:
                 return None, training, stop.signal
 
     def _translate(self, stop: StopRequest) -> None:
+        if self._beam is not None:
+            arguments = self._beam, self._teacher.checkpoint, str(self._prepared.path), self._part_pairs
+            run_in_child(translate_on_beam, *arguments, stop=stop)
+            return
         translations = self._translations
         translations.open()
         missing = sum(part.pairs for part in translations.missing)
@@ -137,9 +146,9 @@ class Distillation:
 
     def _prepare(self) -> None:
         prepared = prepare(
-            self._translations.corpus(),
+            self._beam.corpus(self._prepared) if self._beam else self._translations.corpus(),
             self._workdir / DATA,
-            self._translations.options(),
+            distilled_options(self._prepared),
             tokenizers=self._prepared.tokenizers,
             command=self._command,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer._files import atomic_write, remove_leftovers, write_json
 from tf_transformer.data import Corpus, Pair, PreparedDataset, PrepareOptions
+from tf_transformer.data.corpora import Split
 from tf_transformer.text import as_cell
 
 if TYPE_CHECKING:
@@ -90,15 +91,15 @@ class TeacherTranslations:
         return sum(part.pairs for part in self.parts)
 
     def translate(self, model: "LoadedModel", report: Callable[[int], None]) -> None:
-        """Translate the missing parts on all cores; `report` is told the number of pairs of each batch."""
-        for part, sources in self._sources(self.missing):
+        """Translate the missing parts on all cores; `report` receives the number of pairs of each batch."""
+        for part, sources in self.sources(self.missing):
             translations = _translate_each(model, sources, report)
             with atomic_write(self.path(part)) as stream:
                 for source in sources:
                     if (translation := translations[source]) is not None:
                         stream.write(f"{as_cell(source)}\t{as_cell(translation)}\n".encode())
 
-    def _sources(self, parts: list[Part]) -> Iterator[tuple[Part, list[str]]]:
+    def sources(self, parts: list[Part]) -> Iterator[tuple[Part, list[str]]]:
         """The parts with their source sentences, as text; each shard of the records is read once."""
         import tensorflow as tf
 
@@ -112,19 +113,25 @@ class TeacherTranslations:
             yield part, [decode(ids[splits[row] : splits[row + 1]].tolist()) for row in rows]
 
     def corpus(self) -> Corpus:
-        """The translations as a corpus: training pairs of the teacher, validation and test of the original data."""
-        splits: dict[str, Any] = {"train": _Parts([self.path(part) for part in self.parts], self.pairs)}
-        splits |= {name: _Lines(*self.prepared.lines(name)) for name in self.prepared.splits if name != "train"}
-        languages = self.prepared.source_language, self.prepared.target_language
-        return Corpus("distilled", *languages, splits, self.origin)
+        """The translations as a corpus, with validation and test of the original data."""
+        train = _Parts([self.path(part) for part in self.parts], self.pairs)
+        return distilled_corpus(self.prepared, train, self.origin)
 
-    def options(self) -> PrepareOptions:
-        """The cleaning of the original data. Repeated pairs stay: the data had them with several references."""
-        inputs = self.prepared.info["inputs"]
-        fields = [field.name for field in dataclasses.fields(PrepareOptions) if field.name in inputs]
-        return dataclasses.replace(
-            PrepareOptions(**{name: inputs[name] for name in fields}), vocab_size=None, drop_duplicates=False
-        )
+
+def distilled_corpus(prepared: PreparedDataset, train: Split, identity: Mapping[str, object]) -> Corpus:
+    """The corpus of a student: training pairs of the teacher, validation and test of the original data."""
+    splits: dict[str, Any] = {"train": train}
+    splits |= {name: _Lines(*prepared.lines(name)) for name in prepared.splits if name != "train"}
+    return Corpus("distilled", prepared.source_language, prepared.target_language, splits, identity)
+
+
+def distilled_options(prepared: PreparedDataset) -> PrepareOptions:
+    """The cleaning of the original data. Repeated pairs stay: the data had them with several references."""
+    inputs = prepared.info["inputs"]
+    fields = [field.name for field in dataclasses.fields(PrepareOptions) if field.name in inputs]
+    return dataclasses.replace(
+        PrepareOptions(**{name: inputs[name] for name in fields}), vocab_size=None, drop_duplicates=False
+    )
 
 
 def _translate_each(model: "LoadedModel", sources: list[str], report: Callable[[int], None]) -> dict[str, str | None]:

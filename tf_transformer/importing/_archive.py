@@ -65,13 +65,17 @@ def unpack(archive: pathlib.Path, directory: pathlib.Path) -> None:
 
 def read_npz(file: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz`: float32, float16 and bytes. Pickled objects are rejected by their header."""
-    with open_archive(file) as opened:
+    with open_archive(file, "an archive of NumPy's arrays") as opened:
         return {member.filename.removesuffix(".npy"): _array(opened, member) for member in opened.infolist()}
 
 
 @contextlib.contextmanager
-def open_archive(archive: pathlib.Path) -> Iterator[zipfile.ZipFile]:
-    """An archive whose sizes were checked; errors of any kind inside the block become ImportedModelError."""
+def open_archive(archive: pathlib.Path, what: str = "a zip archive") -> Iterator[zipfile.ZipFile]:
+    """An archive whose sizes were checked; errors of any kind inside the block become ImportedModelError.
+
+    Args:
+        what: what the file should be, for messages.
+    """
     record_file(archive)
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -82,20 +86,22 @@ def open_archive(archive: pathlib.Path) -> Iterator[zipfile.ZipFile]:
     except _ERRORS as error:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
             raise
-        raise ImportedModelError(f"{archive} cannot be read: {shorten(error)}. Get the file again.") from None
+        raise ImportedModelError(
+            f"{archive}: expected {what}. Received: {shorten(error)}. Get the file again."
+        ) from None
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], size: int) -> None:
     total = sum(member.file_size for member in members)
     if len(members) > MAX_FILES or total > MAX_BYTES:
-        raise ValueError(f"its {len(members):,} files of {total:,} bytes are more than any model has")
+        raise ValueError(f"{len(members):,} files of {total:,} bytes, more than any model has")
     if total > MAX_RATIO * size + _SMALL:
-        raise ValueError(f"its {size:,} bytes would unpack to {total:,}, more than {MAX_RATIO} times as much")
+        raise ValueError(f"{size:,} bytes that unpack to {total:,}, more than {MAX_RATIO} times as much")
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
-            raise ValueError(f"{member.filename[:80]!r} is encrypted or not compressed by deflate")
+            raise ValueError(f"{member.filename[:80]!r}, which is encrypted or not compressed by deflate")
     if len({member.filename for member in members}) != len(members):
-        raise ValueError("two of its files have the same name")
+        raise ValueError("two files of the same name")
 
 
 def _check_names(members: list[zipfile.ZipInfo], archive: pathlib.Path, directory: pathlib.Path) -> None:
@@ -105,7 +111,8 @@ def _check_names(members: list[zipfile.ZipInfo], archive: pathlib.Path, director
         linked = stat.S_ISLNK(member.external_attr >> 16)
         if linked or "\\" in member.filename or not target.is_relative_to(root) or target == root:
             raise ImportedModelError(
-                f"{archive} has a file {member.filename[:80]!r} that leads outside of it; it was not unpacked."
+                f"{archive}: expected files inside the archive's folder. Received: {member.filename[:80]!r}, which "
+                "leads outside of it. Nothing was unpacked; do not trust this file."
             )
 
 
@@ -116,17 +123,17 @@ def _array(opened: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         start = stream.read(8)
         width = {b"\x01": 2, b"\x02": 4}.get(start[6:7])
         if not start.startswith(b"\x93NUMPY") or width is None:
-            raise ValueError(f"{name!r} is not an array of NumPy's format 1 or 2")
+            raise ValueError(f"{name!r}, which is not an array in NumPy's format 1 or 2")
         length = int.from_bytes(stream.read(width), "little")
         match = _HEADER.fullmatch(stream.read(length)) if length <= _HEADER_BYTES else None
         if match is None or match[1].decode() not in _ARRAY_TYPES:
             kind = match[1].decode() if match else "unknown"
-            raise ValueError(f"{name!r} has the type {kind}; expected one of {', '.join(_ARRAY_TYPES)}")
+            raise ValueError(f"{name!r} of type {kind}, which is none of {', '.join(_ARRAY_TYPES)}")
         dtype = np.dtype(_ARRAY_TYPES[match[1].decode()])
         shape = tuple(int(size) for size in re.findall(rb"\d+", match[3]))
         if math.prod(shape) * dtype.itemsize != member.file_size - 8 - width - length or 0 in shape:
-            raise ValueError(f"{name!r} has the shape {shape}, which does not fit its {member.file_size:,} bytes")
+            raise ValueError(f"{name!r} of shape {shape}, which does not fit its {member.file_size:,} bytes")
         value = np.empty(math.prod(shape), dtype)
         if cast(zipfile.ZipExtFile, stream).readinto(value.view(np.uint8).data) != value.nbytes or stream.read(1):
-            raise ValueError(f"{name!r} is truncated")
+            raise ValueError(f"{name!r}, which is truncated")
     return value.reshape(shape, order="F" if match[2] == b"True" else "C")

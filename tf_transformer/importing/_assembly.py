@@ -83,7 +83,7 @@ def assemble(external: ExternalModel) -> ImportedModel:
             output_bias=bias is not None,
         )
     except ConfigError as error:
-        raise ImportedModelError(f"{external.format}: this model is none that we can build: {error}") from error
+        raise ImportedModelError(f"expected a model that we can build. Received: {error}") from error
     config = Config("imported", model, decoding=DecodingConfig(**external.search))
     return ImportedModel(config, tensors, _tokenizers(external, source_order, target_order))
 
@@ -116,8 +116,8 @@ def check_names(imported: ImportedModel) -> None:
 def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:
     if table.ndim != 2 or len(table) < len(vocabulary.tokens):
         raise ImportedModelError(
-            f"The {side} vocabulary has {len(vocabulary.tokens):,} tokens, but the embedding has the shape "
-            f"{table.shape}: vocabulary and weights are of different models."
+            f"expected an embedding with a row for each of the {len(vocabulary.tokens):,} tokens of the {side} "
+            f"vocabulary. Received: the shape {table.shape}. Get vocabulary and weights of the same model."
         )
     return RowOrder.of(vocabulary, len(table))
 
@@ -126,10 +126,10 @@ def _check_output(external: ExternalModel) -> None:
     """Rejects an output layer of another size than the target's vocabulary."""
     table, output, bias = external.target_table, external.output_table, external.output_bias
     if output.shape != table.shape or (bias is not None and bias.shape != (len(table),)):
-        biased = "" if bias is None else f", its bias {bias.shape}"
+        biased = "" if bias is None else f", with a bias of {bias.shape}"
         raise ImportedModelError(
-            f"The output layer has the shape {output.shape}{biased}, but the target's embedding {table.shape}: the "
-            "weights are damaged, or of another kind of model."
+            f"expected an output layer of the shape of the target's embedding, {table.shape}. Received: {output.shape}"
+            f"{biased}. Get the weights again."
         )
 
 

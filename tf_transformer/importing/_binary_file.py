@@ -21,22 +21,24 @@ class BinaryFile:
 
     Args:
         path: the file.
-        what: what it should be, for the message if there is no such file.
+        what: what it should be, for messages.
     """
 
     def __init__(self, path: pathlib.Path, what: str) -> None:
         if not path.is_file():
-            raise ImportedModelError(f"{path.parent} has no {path.name}: it is not {what}.")
+            raise ImportedModelError(
+                f"{path.parent}: expected {what}. Received: a folder without {path.name}. Check the path."
+            )
         record_file(path)
-        self.path = path
+        self.path, self._what = path, what
         try:
             self._file = path.open("rb")
         except OSError as error:
-            raise ImportedModelError(f"{path} cannot be read: {shorten(error)}.") from None
+            raise ImportedModelError(f"{path}: expected a file that can be read. Received: {shorten(error)}.") from None
         self.size = os.fstat(self._file.fileno()).st_size
         if self.size > MAX_BYTES:
             self._file.close()
-            raise self.error(f"its {self.size:,} bytes are more than any model has")
+            raise self.error(f"{self.size:,} bytes, more than any model has")
 
     def __enter__(self) -> "BinaryFile":
         return self
@@ -44,8 +46,8 @@ class BinaryFile:
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._file.close()
 
-    def error(self, what: str) -> ImportedModelError:
-        return ImportedModelError(f"{self.path} cannot be imported: {what}.")
+    def error(self, what: str, advice: str = "Get the file again.") -> ImportedModelError:
+        return ImportedModelError(f"{self.path}: expected {self._what}. Received: {what}. {advice}")
 
     @property
     def position(self) -> int:
@@ -53,7 +55,7 @@ class BinaryFile:
 
     def skip_to(self, position: int) -> None:
         if not self.position <= position <= self.size:
-            raise self.error(f"it is truncated: {self.size:,} bytes are too few")
+            raise self.error(f"a truncated file of {self.size:,} bytes")
         self._file.seek(position)
 
     def take(self, size: int) -> bytes:
@@ -75,13 +77,13 @@ class BinaryFile:
         self._check(math.prod(shape) * dtype.itemsize)
         value = np.empty(math.prod(shape), dtype)
         if self._file.readinto(value.view(np.uint8).data) != value.nbytes:
-            raise self.error("it became shorter while it was read")
+            raise self.error("a file that became shorter while it was read")
         return value.reshape(shape)
 
     def check_end(self) -> None:
         if self.position != self.size:
-            raise self.error(f"{self.size - self.position:,} bytes follow its end")
+            raise self.error(f"{self.size - self.position:,} bytes behind its end")
 
     def _check(self, size: int) -> None:
         if size > self.size - self.position:
-            raise self.error(f"it is truncated: {self.size:,} bytes are too few")
+            raise self.error(f"a truncated file of {self.size:,} bytes")

@@ -132,11 +132,20 @@ def vocabulary(
     """
     rows = {token: row for row, token in enumerate(tokens)}
     if len(rows) != len(tokens):
-        raise ImportedModelError(f"{name}: a vocabulary has each token once; {len(tokens) - len(rows)} are repeated.")
+        raise ImportedModelError(
+            f"{name}: expected each token once. Received: {len(tokens) - len(rows)} repeated tokens. Get the file "
+            "again."
+        )
     if end not in rows:
-        raise ImportedModelError(f"{name}: the vocabulary has no token {end!r} that ends a sentence.")
+        raise ImportedModelError(
+            f"{name}: expected a vocabulary with {end!r}, which ends a sentence. Received: {len(tokens):,} tokens "
+            "without it."
+        )
     if start is not None and start not in rows:
-        raise ImportedModelError(f"{name}: the vocabulary has no token {start!r}, which the decoder starts from.")
+        raise ImportedModelError(
+            f"{name}: expected a vocabulary with {start!r}, which the decoder starts from. Received: {len(tokens):,} "
+            "tokens without it."
+        )
     pad = next((rows[token] for token in pads if token in rows), None)
     return Vocabulary(tuple(tokens), rows[end], rows.get(unknown), pad, None if start is None else rows[start])
 

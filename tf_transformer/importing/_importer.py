@@ -58,7 +58,9 @@ def import_model(
     workdir = pathlib.Path(workdir)
     remove_leftovers_of(workdir)
     if workdir.exists() and (not workdir.is_dir() or any(workdir.iterdir())):
-        raise ImportedModelError(f"{workdir} is there already and not empty; give a new --workdir.")
+        raise ImportedModelError(
+            f"Expected a new work directory. Received: {workdir}, which is not empty. Give another --workdir."
+        )
     origin = _origin(path, sha256)
     with recorded_files() as files:
         external = _read_beside(workdir, origin.path, source_tokenizer, target_tokenizer)
@@ -88,7 +90,9 @@ def _origin(path: str | os.PathLike, sha256: str | None) -> Download:
     path = pathlib.Path(path)
     if sha256 is not None:
         if not path.is_file():
-            raise ImportedModelError(f"A checksum belongs to one file. Received: --sha256 with {path}.")
+            raise ImportedModelError(
+                f"Expected one file with --sha256. Received: {path}, which is none. Leave --sha256 out."
+            )
         check_sha256(path, sha256)
     return Download(path, {"from": path.name})
 
@@ -121,20 +125,22 @@ def read_model(
     """
     path = pathlib.Path(path)
     if not path.exists():
-        raise ImportedModelError(f"There is nothing at {path}.")
+        raise ImportedModelError(f"Expected a folder or a file with a model. Received: {path}, which does not exist.")
     if _is_archive(path):
         return _read_archive(path, source_tokenizer, target_tokenizer, scratch)
     if path.is_file() and (path.suffix == ".npz" or (path.suffix == ".bin" and is_marian_binary(path))):
         return read_marian(path.parent, path, source_tokenizer, target_tokenizer)
     if path.is_file() and path.suffix in (".pt", ".bin", ".pkl", ".ckpt"):
         raise ImportedModelError(
-            f"{path}: a file of weights alone cannot be imported, and pickles are not opened. Give the folder of a "
-            "Hugging Face or CTranslate2 model. fairseq's checkpoints are not imported: their BPE codes have no "
-            "tokenizer inside the TensorFlow graph."
+            f"{path}: expected the folder of a model. Received: a file of weights alone. Give the folder of a Hugging "
+            "Face or CTranslate2 model. fairseq's checkpoints cannot be imported: their BPE codes have no tokenizer "
+            "inside the TensorFlow graph."
         )
     if path.is_dir():
         return _read_folder(path, source_tokenizer, target_tokenizer)
-    raise ImportedModelError(f"{path}: expected a folder, a Marian .npz or an .argosmodel.")
+    raise ImportedModelError(
+        f"{path}: expected a folder, Marian's .npz or .bin, or a .zip or .argosmodel. Received: another kind of file."
+    )
 
 
 def _is_archive(path: pathlib.Path) -> bool:
@@ -148,7 +154,7 @@ def _read_archive(
     scratch: pathlib.Path | None,
 ) -> ExternalModel:
     if not zipfile.is_zipfile(path):
-        raise ImportedModelError(f"{path} is no zip archive; get the file again.")
+        raise ImportedModelError(f"{path}: expected a zip archive. Received: another file. Get the file again.")
     with tempfile.TemporaryDirectory(prefix="tf_transformer-import-", dir=scratch) as folder:
         unpack(path, pathlib.Path(folder))
         try:
@@ -172,8 +178,8 @@ def _read_folder(
         return read_marian(path, None, source_tokenizer, target_tokenizer)
     names = ", ".join(sorted(file.name for file in path.iterdir())[:8]) or "nothing"
     raise ImportedModelError(
-        f"{path} is none of the models that can be imported: Marian (*.npz, model*.bin), Hugging Face's Marian "
-        f"(config.json), CTranslate2 (model.bin). It holds {names}."
+        f"{path}: expected a model of Marian (*.npz, model*.bin), Hugging Face (config.json) or CTranslate2 "
+        f"(model.bin). Received: a folder with {names}. Check the path."
     )
 
 
@@ -181,7 +187,9 @@ def _model_folder(folder: pathlib.Path, archive: pathlib.Path) -> pathlib.Path:
     """The shallowest folder of an unpacked archive that holds a model."""
     marks = [file for name in ("*.bin", "*.npz", "config.json") for file in folder.rglob(name)]
     if not marks:
-        raise ImportedModelError(f"{archive} holds no model: no *.bin, *.npz or config.json is in it.")
+        raise ImportedModelError(
+            f"{archive}: expected a model. Received: an archive without *.bin, *.npz and config.json. Check the file."
+        )
     return min((mark.parent for mark in marks), key=lambda found: len(found.parts))
 
 
@@ -192,7 +200,7 @@ def _assembled(external: ExternalModel, path: pathlib.Path) -> ImportedModel:
         check_names(imported)
     except (ImportedModelError, TokenizerError, ConfigError, CheckpointError) as error:
         named = str(path) in str(error)
-        raise ImportedModelError(str(error) if named else f"{path} cannot be imported: {error}") from None
+        raise ImportedModelError(str(error) if named else f"{path}: {error}") from None
     return imported
 
 

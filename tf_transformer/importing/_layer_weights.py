@@ -104,7 +104,9 @@ def check_tensors(tensors: dict[str, np.ndarray], name: str) -> None:
     """Rejects weights that are not finite."""
     for tensor, value in tensors.items():
         if not np.isfinite(value).all():
-            raise ImportedModelError(f"{name}: the weight {tensor} has values that are not finite; get the file again.")
+            raise ImportedModelError(
+                f"{name}: expected finite weights. Received: {tensor} with values that are not. Get the file again."
+            )
 
 
 def _put_linears(tensors: dict, name: str, linears: dict[str, Linear]) -> None:

@@ -81,7 +81,9 @@ def with_control_tokens(model: bytes, tokens: Sequence[str]) -> bytes:
     there = {piece.piece for piece in proto.pieces}
     for token in tokens:
         if token in there:
-            raise TokenizerError(f"expected no piece {token!r} in a SentencePiece model beside this language token")
+            raise TokenizerError(
+                f"expected a SentencePiece model without the language token {token!r}. Received: a piece of that name"
+            )
         proto.pieces.add(piece=token, score=0.0, type=_Piece.CONTROL)
     return proto.SerializeToString()
 
@@ -148,11 +150,18 @@ def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
     return made.SerializeToString()
 
 
-def piece_names(model: bytes) -> list[str]:
-    """The pieces of a checked SentencePiece model, in the order of their ids."""
+def piece_names(model: bytes, name: str) -> list[str]:
+    """The pieces of a checked SentencePiece model, in the order of their ids.
+
+    Args:
+        name: of the file, for messages.
+    """
     names = [piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces]
     if not all(isinstance(name, str) for name in names):  # protobuf gives those that are not UTF-8 as bytes
-        raise ImportedModelError("the SentencePiece model has pieces that are not UTF-8; get the file again.")
+        raise ImportedModelError(
+            f"{name}: expected a SentencePiece model of UTF-8 text. Received: pieces that are not UTF-8. Get the file "
+            "again."
+        )
     return names
 
 
@@ -195,10 +204,10 @@ def _no_source(directory: pathlib.Path) -> ImportedModelError:
         for name in _OTHER_KINDS:
             if (folder / name).is_file():
                 return ImportedModelError(
-                    f"{folder / name}: BPE codes of subword-nmt are read by Python programs only. Our tokenizers run "
-                    "inside the TensorFlow graph, which has SentencePiece: models with such codes cannot be imported."
+                    f"{folder}: expected a SentencePiece model. Received: {name}, BPE codes of subword-nmt. Models "
+                    "with such codes cannot be imported: they have no tokenizer inside the TensorFlow graph."
                 )
     return ImportedModelError(
-        f"There is no SentencePiece model in {directory}: expected source.spm and target.spm, or "
-        "sentencepiece.model. Name the files with --source-tokenizer and --target-tokenizer."
+        f"{directory}: expected source.spm and target.spm, or sentencepiece.model. Received: no SentencePiece model. "
+        "Give the files with --source-tokenizer and --target-tokenizer."
     )

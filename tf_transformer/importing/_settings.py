@@ -20,7 +20,7 @@ MAX_DEPTH = 32
 # Hugging Face writes int(1e30) for "no limit".
 MAX_DIGITS = 40
 _HEAD_BYTES = 64 * 2**10
-_NESTED = f"it is nested deeper than {MAX_DEPTH} levels"
+_NESTED = f"values nested deeper than {MAX_DEPTH} levels"
 
 _short = reprlib.Repr()
 _short.maxlevel, _short.maxstring, _short.maxother, _short.maxlong = 3, 80, 80, MAX_DIGITS
@@ -40,13 +40,13 @@ def shorten(error: BaseException) -> str:
 def read_bytes(file: pathlib.Path, limit: int) -> bytes:
     """The contents of a regular file of at most `limit` bytes."""
     if not file.is_file():
-        raise ImportedModelError(f"{file.parent} has no {file.name}.")
+        raise ImportedModelError(f"{file.parent}: expected {file.name}. Received: a folder without it. Get the file.")
     record_file(file)
     try:
         with file.open("rb") as opened:
             data = opened.read(limit + 1)
     except OSError as error:
-        raise ImportedModelError(f"{file} cannot be read: {shorten(error)}.") from None
+        raise ImportedModelError(f"{file}: expected a file that can be read. Received: {shorten(error)}.") from None
     if len(data) > limit:
         raise ImportedModelError(f"{file}: expected at most {limit:,} bytes. Received: {file.stat().st_size:,} bytes.")
     return data
@@ -61,7 +61,7 @@ def first_lines(file: pathlib.Path) -> list[str]:
         with file.open("rb") as opened:
             return opened.read(_HEAD_BYTES).decode("utf-8", "replace").splitlines()
     except OSError as error:
-        raise ImportedModelError(f"{file} cannot be read: {shorten(error)}.") from None
+        raise ImportedModelError(f"{file}: expected a file that can be read. Received: {shorten(error)}.") from None
 
 
 def read_json(file: pathlib.Path, kind: type = dict) -> Any:
@@ -71,9 +71,9 @@ def read_json(file: pathlib.Path, kind: type = dict) -> Any:
         values = json.loads(data, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
         _check_values(values)
     except RecursionError:
-        raise ImportedModelError(f"{file} is not JSON that can be imported: {_NESTED}.") from None
+        raise ImportedModelError(f"{file}: expected JSON. Received: {_NESTED}. Get the file again.") from None
     except ValueError as error:
-        raise ImportedModelError(f"{file} is not JSON that can be imported: {shorten(error)}.") from None
+        raise ImportedModelError(f"{file}: expected JSON. Received: {shorten(error)}. Get the file again.") from None
     if not isinstance(values, kind):
         raise ImportedModelError(f"{file}: expected {kind.__name__}. Received: {type(values).__name__}.")
     return values
@@ -98,7 +98,7 @@ def parse_yaml(data: bytes, name: str) -> dict:
         values = yaml.load(text, Loader=_PlainLoader)
         _check_values(values)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ImportedModelError(f"{name} is not YAML that can be imported: {shorten(error)}.") from None
+        raise ImportedModelError(f"{name}: expected YAML. Received: {shorten(error)}. Get the file again.") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -108,13 +108,13 @@ def parse_yaml(data: bytes, name: str) -> dict:
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ValueError(f"it has a number of {len(digits):,} digits")
+        raise ValueError(f"a number of {len(digits):,} digits")
     return int(digits)
 
 
 def _finite(digits: str) -> float:
     if len(digits) > 1000 or not math.isfinite(value := float(digits)):
-        raise ValueError(f"it has a number that is not finite, {digits[:40]}")
+        raise ValueError(f"a number that is not finite, {digits[:40]}")
     return value
 
 
@@ -139,11 +139,11 @@ def _check_events(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=_PlainLoader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise ValueError("it has an anchor or alias")
+            raise ValueError("an anchor or alias")
         if getattr(event, "tag", None):
-            raise ValueError("it has a tag")
+            raise ValueError("a tag")
         if isinstance(event, yaml.ScalarEvent) and event.value == "<<":
-            raise ValueError("it has a merge key")
+            raise ValueError("a merge key")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
             raise ValueError(_NESTED)

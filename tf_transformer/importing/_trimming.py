@@ -11,7 +11,6 @@ import dataclasses
 import os
 import pathlib
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary
 from tf_transformer.importing._pieces import target_pieces, with_language_tokens, with_unknown_characters
+from tf_transformer.importing._scripts import scripts_in, scripts_of
 from tf_transformer.text import Languages
 
 _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
@@ -31,59 +31,6 @@ _WORD = re.compile(f"{_SPACE}?[^{_SPACE}]+")
 _LINES_CHECKED = 20_000
 _BATCH = 1000
 MAX_LINE = 1 << 20
-
-# Scripts by their codes, as the first words of Unicode's names of their characters.
-_NAMES = {"Latn": "LATIN", "Cyrl": "CYRILLIC", "Grek": "GREEK", "Arab": "ARABIC", "Hebr": "HEBREW", "Armn": "ARMENIAN"}
-_NAMES |= {"Geor": "GEORGIAN", "Deva": "DEVANAGARI", "Beng": "BENGALI", "Guru": "GURMUKHI", "Gujr": "GUJARATI"}
-_NAMES |= {
-    "Orya": "ORIYA",
-    "Taml": "TAMIL",
-    "Telu": "TELUGU",
-    "Knda": "KANNADA",
-    "Mlym": "MALAYALAM",
-    "Sinh": "SINHALA",
-}
-_NAMES |= {"Thai": "THAI", "Laoo": "LAO", "Tibt": "TIBETAN", "Mymr": "MYANMAR", "Ethi": "ETHIOPIC", "Khmr": "KHMER"}
-_NAMES |= {"Sinh": "SINHALA", "Mong": "MONGOLIAN", "Olck": "OL", "Tfng": "TIFINAGH"}
-_SCRIPTS: dict[str, tuple[str, ...]] = {code: (name,) for code, name in _NAMES.items()}
-_SCRIPTS |= {"Hans": ("CJK",), "Hant": ("CJK", "BOPOMOFO"), "Jpan": ("CJK", "HIRAGANA", "KATAKANA")}
-_SCRIPTS |= {"Hang": ("HANGUL", "CJK")}
-# First words of the names of letters that are in text of any script.
-_COMMON = {"MODIFIER", "KATAKANA-HIRAGANA", "FULLWIDTH", "HALFWIDTH", "MICRO", "FEMININE", "MASCULINE", "MATHEMATICAL"}
-# Scripts of languages whose codes do not state them.
-_OF_SCRIPT = {
-    "Latn": "af ast az br bs ca ceb cs cy da de en es et eu eo ff fi fr fy ga gd gl ha hr ht hu id ig ilo is it jv lb "
-    "lg ln lt lv mg ms mt nb nl nn no ns oc pl pt ro sk sl so sq ss su sv sw tl tn tr uz vi wo xh yo zu",
-    "Cyrl": "ba be bg kk ky mk mn ru tg tt uk",
-    "Arab": "ar fa ps sd ug ur",
-    "Hebr": "he yi",
-    "Deva": "hi mr ne",
-    "Beng": "as bn",
-    "Grek": "el",
-    "Armn": "hy",
-    "Geor": "ka",
-    "Gujr": "gu",
-    "Guru": "pa",
-    "Orya": "or",
-    "Taml": "ta",
-    "Telu": "te",
-    "Knda": "kn",
-    "Mlym": "ml",
-    "Sinh": "si",
-    "Thai": "th",
-    "Laoo": "lo",
-    "Mymr": "my",
-    "Khmr": "km",
-    "Ethi": "am ti",
-    "Hans": "zh",
-    "Jpan": "ja",
-    "Hang": "ko",
-}
-_LANGUAGES: dict[str, tuple[str, ...]] = {
-    language: (script,) for script, languages in _OF_SCRIPT.items() for language in languages.split()
-}
-_LANGUAGES |= {"sr": ("Cyrl", "Latn"), "zh": ("Hans", "Hant")}
-_CODE = re.compile(r"([a-z]{2,3})(?:[_-]([A-Za-z]{2,4}))?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,25 +50,12 @@ class Trimming:
         return {"languages": list(self.languages), "files": [pathlib.Path(file).name for file in self.files]}
 
 
-def scripts_of(language: str) -> tuple[str, ...]:
-    """The codes of the scripts of a language: `de`, `deu_Latn`, `de_DE`."""
-    match = _CODE.fullmatch(language)
-    if match and match[2] and match[2].title() in _SCRIPTS:
-        return (match[2].title(),)
-    if match and match[1] in _LANGUAGES:
-        return _LANGUAGES[match[1]]
-    raise ImportedModelError(
-        f"--keep-languages: expected codes of languages whose script is known, such as de, zh or deu_Latn. Received: "
-        f"{language[:40]!r}. Give text in that language with --keep-pieces-of."
-    )
-
-
 def trim(external: ExternalModel, trimming: Trimming) -> ExternalModel:
     """The model without the rows that are not kept; what it computes with the others is the same."""
     target_model = external.target_pieces or target_pieces(external.source_pieces, external.target)
     controls = _language_tokens(external)
     sides = [_Side(external.source_pieces, external.source, controls), _Side(target_model, external.target, controls)]
-    wanted = {name for language in trimming.languages for script in scripts_of(language) for name in _SCRIPTS[script]}
+    wanted = {name for language in trimming.languages for name in scripts_of(language)}
     for side in sides:
         if wanted:
             side.keep(piece for piece in side.names if scripts_in(piece) <= wanted)
@@ -140,15 +74,6 @@ def trim(external: ExternalModel, trimming: Trimming) -> ExternalModel:
     for side, model in zip(sides, (trimmed.source_pieces, trimmed.target_pieces)):
         side.check(model or b"", _lines(trimming.files))
     return trimmed
-
-
-def scripts_in(piece: str) -> set[str]:
-    """The scripts of the letters in a piece, by the first word of their names; other characters belong to all."""
-    return {
-        unicodedata.name(character, "UNNAMED").partition(" ")[0]
-        for character in piece
-        if unicodedata.category(character)[0] == "L" and character != _SPACE
-    } - _COMMON
 
 
 class _Side:
@@ -211,7 +136,8 @@ class _Side:
             for text, before, after in zip(batch, _pieces(self._processor, batch), _pieces(other, batch)):
                 if before != after:
                     raise ImportedModelError(
-                        f"The vocabulary cannot be trimmed: the kept text {text[:80]!r} would be split in another way."
+                        f"expected kept text to be split as before. Received: {text[:80]!r}, which a trimmed "
+                        "vocabulary would split in another way. Import the model without trimming."
                     )
             checked += len(batch)
             if checked >= _LINES_CHECKED:
@@ -220,7 +146,7 @@ class _Side:
 
 def _language_tokens(external: ExternalModel) -> set[str]:
     """The tokens of the languages of a multilingual model."""
-    languages = getattr(external, "multilingual", None)
+    languages = external.multilingual
     return set() if languages is None else {external.target.tokens[row] for row in languages.tokens.values()}
 
 
@@ -302,4 +228,6 @@ def _lines(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
                         batch = []
                 yield batch
         except OSError as error:
-            raise ImportedModelError(f"--keep-pieces-of: {file} cannot be read: {error.strerror}.") from None
+            raise ImportedModelError(
+                f"--keep-pieces-of: expected text files. Received: {file}, which cannot be read: {error.strerror}."
+            ) from None

@@ -27,7 +27,7 @@ _FLOATS = ("float16", "float32", "float64")
 def read_weights(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
     """The weights of a Hugging Face folder under PyTorch's names, with PyTorch's (out, in) matrices.
 
-    Those of safetensors files are read one by one, when they are asked for.
+    Those of safetensors and PyTorch files are read one by one, when they are used.
     """
     if (directory / INDEX).is_file():
         return _sharded(directory)
@@ -39,16 +39,18 @@ def read_weights(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
             return weights
         if not (directory / TORCH).is_file():
             raise ImportedModelError(
-                f"{directory / H5} lacks {BIAS}: before version 4.22 transformers did not write it, and such a file "
-                f"translates wrongly. Get {SAFETENSORS}, or {TORCH}."
+                f"{directory / H5}: expected {BIAS}. Received: weights without it, as transformers wrote them before "
+                f"version 4.22; they translate wrongly. Get {SAFETENSORS}, or {TORCH}."
             )
     if (directory / TORCH).is_file():
         return _torch(directory / TORCH)
-    raise ImportedModelError(f"{directory} has no weights: expected {SAFETENSORS}, {H5} or {TORCH}.")
+    raise ImportedModelError(
+        f"{directory}: expected {SAFETENSORS}, {H5} or {TORCH}. Received: no weights. Get one of them."
+    )
 
 
 class _Safetensors(Mapping):
-    """The tensors of safetensors files, each read anew whenever it is asked for.
+    """The tensors of safetensors files, each read again whenever it is used.
 
     The file is closed again each time: it is mapped into memory while it is open, and what was read would stay there.
     """
@@ -79,11 +81,15 @@ def _sharded(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
     names = set(places.values()) if isinstance(places, dict) and all(map(_is_name, places.values())) else set()
     if not names or len(names) > MAX_SHARDS:
         raise ImportedModelError(
-            f"{directory / INDEX}: expected weight_map with the file of each weight, 1 to {MAX_SHARDS} files."
+            f"{directory / INDEX}: expected weight_map with the file of each weight, 1 to {MAX_SHARDS} files. "
+            f"Received: {show(places)}."
         )
     found = {tensor: directory / name for name in sorted(names) for tensor in _safetensors(directory / name)}
     if found != {tensor: directory / name for tensor, name in places.items()}:
-        raise ImportedModelError(f"{directory / INDEX}: the files do not hold the weights that it lists.")
+        raise ImportedModelError(
+            f"{directory / INDEX}: expected files with the weights that it lists. Received: files with others. Get all "
+            "files of the model again."
+        )
     return _Safetensors(found)
 
 
@@ -114,18 +120,22 @@ def _check_type(file: pathlib.Path, name: str, kind: str, allowed: tuple[str, ..
 def _check_total(file: pathlib.Path, total: int) -> None:
     """Rejects tensors that share their bytes so often that they are larger than their file."""
     if total > MAX_GROWTH * file.stat().st_size:
-        raise ImportedModelError(f"{file}: its tensors claim {total:,} bytes, more than the file has.")
+        raise ImportedModelError(
+            f"{file}: expected tensors of at most the file's size. Received: {total:,} bytes. Get the file again."
+        )
 
 
 def _unreadable(file: pathlib.Path, error: Exception) -> ImportedModelError:
     if isinstance(error, ImportedModelError):
         return error
-    return ImportedModelError(f"{file} cannot be read: {shorten(error)}. Get the file again.")
+    return ImportedModelError(
+        f"{file}: expected weights that can be read. Received: {shorten(error)}. Get the file again."
+    )
 
 
-def _torch(file: pathlib.Path) -> dict[str, np.ndarray]:
+def _torch(file: pathlib.Path) -> Mapping[str, np.ndarray]:
     weights = read_torch(file)
-    _check_total(file, sum(value.nbytes for value in weights.values()))
+    _check_total(file, weights.nbytes)
     return weights
 
 
@@ -152,11 +162,15 @@ def _h5(file: pathlib.Path) -> dict[str, np.ndarray]:
 
 def _check_dataset(file: pathlib.Path, name: str, item: "h5py.Dataset") -> None:
     if item.external or item.is_virtual:
-        raise ImportedModelError(f"{file}: {show(name)} lies in another file, which is not read.")
+        raise ImportedModelError(
+            f"{file}: expected all weights in this file. Received: {show(name)}, which lies in another file."
+        )
     _check_type(file, name, str(item.dtype), _FLOATS)
     if item.shape is None or 0 in item.shape or item.id.get_storage_size() != item.nbytes:
         # Keras neither compresses nor leaves anything out.
-        raise ImportedModelError(f"{file}: {show(name)} does not have the size that it states, {item.nbytes:,} bytes.")
+        raise ImportedModelError(
+            f"{file}: expected {show(name)} of {item.nbytes:,} bytes. Received: another size. Get the file again."
+        )
 
 
 def _oriented(name: str, value: np.ndarray) -> np.ndarray:

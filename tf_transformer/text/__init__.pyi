@@ -14,6 +14,7 @@ from ._long_sentences import split_long_sentences as split_long_sentences
 from ._model_file import TokenizerError as TokenizerError
 from ._model_file import check_model as check_model
 from ._model_file import read_model_file as read_model_file
+from ._piece_splits import piece_splits as piece_splits
 from ._segmentation import Segmenter as Segmenter
 from ._segmentation import Segments as Segments
 from ._segmentation import join_segments as join_segments
@@ -32,6 +33,7 @@ from ._tokenizer import save_tokenizers as save_tokenizers
 from ._tokenizer import train_tokenizer as train_tokenizer
 from ._vocabulary import Subsample as Subsample
 from ._vocabulary import default_vocab_size as default_vocab_size
+from ._vocabulary import limit_bytes as limit_bytes
 from ._vocabulary import train_model as train_model
 from ._words import Word as Word
 from ._words import Words as Words
@@ -66,8 +68,10 @@ __all__ = [
     "chunks",
     "default_vocab_size",
     "join_segments",
+    "limit_bytes",
     "load_tokenizers",
     "normalize_text",
+    "piece_splits",
     "read_lines",
     "read_model_file",
     "save_tokenizers",

@@ -55,6 +55,20 @@ class LanguageTokens:
             )
         self.languages.check("target", code)
 
+    def known(self, target: tf.Tensor) -> tf.Tensor:
+        """Whether the model has the target language of each row: [N] string -> [N] bool.
+
+        If it has none of them, InvalidArgumentError lists the codes. Other rows must not fail because of an unknown
+        code: a server may have merged the requests of several clients.
+        """
+        assert self.languages is not None
+        codes = self.languages.targets
+        known = tf.reduce_any(target[:, None] == tf.constant(codes), axis=1)
+        message = f"Expected target languages among {', '.join(codes)}. Received: "
+        check = tf.debugging.Assert(tf.reduce_any(known) | (tf.size(known) == 0), [message, target], summarize=8)
+        with tf.control_dependencies([check]):
+            return tf.identity(known)
+
     def read(self, source: Any, target: tf.Tensor | None = None) -> Any:
         """Tokenized sources with their language token.
 
@@ -97,16 +111,10 @@ class LanguageTokens:
         return side._replace(ids=ids.ids, lengths=ids.lengths, starts=starts, ends=ends)
 
     def _ids(self, target: tf.Tensor | None, rows: tf.Tensor) -> tf.Tensor:
-        """The token of the target language of each row, [N] int32; InvalidArgumentError for unknown codes."""
+        """The token of the target language of each row, [N] int32; that of any language for unknown codes."""
         assert self.languages is not None
         if target is None:
             return tf.fill(tf.shape(rows), self.languages.tokens[self.languages.check("target", self.target)])
         codes = self.languages.targets
-        same = target[:, None] == tf.constant(codes)
-        known = tf.reduce_any(same, axis=1)
-        message = f"Expected target languages among {', '.join(codes)}. Received: "
-        unknown = tf.boolean_mask(target, ~known)
-        check = tf.debugging.Assert(tf.reduce_all(known), [message, unknown], summarize=8)
-        with tf.control_dependencies([check]):
-            places = tf.argmax(tf.cast(same, tf.int32), axis=1)
+        places = tf.argmax(tf.cast(target[:, None] == tf.constant(codes), tf.int32), axis=1)
         return tf.gather(tf.constant([self.languages.tokens[code] for code in codes]), places)

@@ -114,13 +114,17 @@ class Languages:
         path = pathlib.Path(path)
         try:
             if path.stat().st_size > MAX_BYTES:
-                raise ValueError("it is too large")
+                raise ValueError("a file that is too large")
             languages = cls(**_fields(json.loads(path.read_bytes())))
             if max(languages.tokens.values()) >= vocab_size:
-                raise ValueError(f"expected ids below {vocab_size:,}")
+                raise ValueError(f"ids that are not below {vocab_size:,}")
             return languages
+        except TokenizerError as error:
+            raise TokenizerError(f"{path}: {error}. Get or make it again.") from None
         except (ValueError, TypeError, RecursionError) as error:
-            raise TokenizerError(f"{path}: not a usable list of languages: {error}; get or make it again") from None
+            raise TokenizerError(
+                f"{path}: expected a list of languages. Received: {error}. Get or make it again."
+            ) from None
 
 
 def two_letters(code: str | None) -> str | None:
@@ -139,9 +143,9 @@ def tag_of(code: str) -> str:
 def _fields(values: Any) -> dict[str, Any]:
     names = {field.name for field in dataclasses.fields(Languages)}
     if not isinstance(values, dict) or not values.keys() <= names or not isinstance(values.get("tokens"), dict):
-        raise ValueError(f"expected an object with {', '.join(sorted(names))}")
+        raise ValueError(f"no object with {', '.join(sorted(names))}")
     if type(values.get("target_token", True)) is not bool:
-        raise ValueError("expected true or false for 'target_token'")
+        raise ValueError("another value than true or false for 'target_token'")
     return values
 
 

@@ -49,6 +49,8 @@ class Words(NamedTuple):
     numbered: abbreviations that do not end a sentence before a number.
     starts: words that often begin a sentence and seldom follow an abbreviation in one.
     months: their names where they follow the number of a day.
+    headlines: words that begin a sentence wherever they have a capital letter: what stands before is a headline.
+    titled: nouns, also as the ends of compounds, that a title follows ("der Film Das Boot").
     ordinals: whether a number with a period is an ordinal number ("3. Oktober").
     semicolons: whether a semicolon ends a question.
     """
@@ -58,11 +60,14 @@ class Words(NamedTuple):
     numbered: frozenset[str]
     starts: frozenset[str]
     months: frozenset[str]
+    headlines: frozenset[str]
+    titled: frozenset[str]
     ordinals: bool
     semicolons: bool
 
 
-_SECTIONS = ("abbreviations", "maybe", "numbered", "starts", "months")
+_SECTIONS = ("abbreviations", "maybe", "numbered", "starts", "months", "headlines", "titled")
+_OF_ONE_LANGUAGE = ("headlines", "titled")
 _FOLDER = importlib.resources.files("tf_transformer.text").joinpath("sentence_rules")
 
 
@@ -80,7 +85,8 @@ def words_of(language: str | None) -> Words:
     each = [_parse(_FOLDER.joinpath(f"{name}.txt").read_text(encoding="utf-8")) for name in chosen]
     lists = {name: _union([words[name] for words in each]) for name in _SECTIONS}
     options = frozenset().union(*(words["options"] for words in each))
-    # In most languages a semicolon is no question mark.
+    # In most languages a semicolon is no question mark, and words of a headline have capital letters.
+    lists |= {name: frozenset() for name in _OF_ONE_LANGUAGE if len(each) > 1}
     return Words(**lists, ordinals="ordinals" in options, semicolons=len(each) == 1 and "semicolons" in options)
 
 
@@ -113,7 +119,7 @@ def _any_of(words: Iterable[str]) -> str:
 def rules_of(language: str | None) -> list[Rule]:
     """The substitutions for a language, in their order: text to separators and sentences with EDGE between them."""
     words = words_of(language)
-    return [*_separators(words), *_candidates(words), *_exceptions(words), *_edges()]
+    return [*_separators(words), *_candidates(words), *_exceptions(words), *_headlines(words), *_edges()]
 
 
 def _separators(words: Words) -> list[Rule]:
@@ -178,6 +184,20 @@ def _ordinals(words: Words) -> list[Rule]:
     return [
         Rule(rf"([0-9]\.){BREAK}({SPACE}+{_any_of(words.months)})", r"\1\2"),
         Rule(rf"{number}{BREAK}", rf"\1{MAYBE}"),
+    ]
+
+
+def _headlines(words: Words) -> list[Rule]:
+    """Ends of headlines, which have no punctuation: before a word that has a capital letter at such a place only."""
+    if not words.headlines:
+        return []
+    inner = _any_of(word.lower() for word in words.headlines)
+    return [
+        Rule(rf"(\p{{L}}[\p{{L}}\p{{N}}][\x22”“»]?)({SPACE}+{_any_of(words.headlines)}{SPACE})", rf"\1{MAYBE}\2"),
+        # No headline ends in one of these words, nor in a noun that a title follows.
+        Rule(rf"{_START}({inner}){MAYBE}", r"\1\2"),
+        Rule(rf"((?i:{_any_of(words.titled)})){MAYBE}", r"\1"),
+        Rule(MAYBE, BREAK),
     ]
 
 

@@ -94,7 +94,7 @@ class Tokenizer(tf.Module):
         return ids.with_flat_values(tf.gather(self.id_map.to_model(), ids.flat_values))
 
     def piece_spans(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Where the piece of each id of `tokenize` starts and ends: offsets in bytes of the valid UTF-8 of text [N].
+        """Start and end of the piece of each id of `tokenize`: offsets in bytes of the valid UTF-8 of text [N].
 
         Two RaggedTensors [N, (length)] int32. Pieces contain the space before them; EOS has the span (0, 0).
         """
@@ -123,7 +123,7 @@ class Tokenizer(tf.Module):
         return self._op.id_to_string(self._to_pieces(ids))
 
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
-        """What the piece of each id adds to a text; not for vocabularies with byte fallback. Shapes as they are."""
+        """The text that the piece of each id adds; not for vocabularies with byte fallback. Shapes as they are."""
         return tf.gather(tf.constant(self._subwords.texts()), ids)
 
     @property

@@ -107,12 +107,18 @@ class Subsample:
     def texts(self) -> list[bytes]:
         """The sample, shuffled and limited to `max_bytes`."""
         self._random.shuffle(self._texts)
-        total = 0
-        for count, text in enumerate(self._texts):
-            total += len(text)
-            if total > self._max_bytes:
-                return self._texts[:count]
-        return self._texts
+        return limit_bytes(self._texts, self._max_bytes)
+
+
+def limit_bytes(texts: Iterable[bytes], max_bytes: int) -> list[bytes]:
+    """The first texts that have at most `max_bytes` together."""
+    total, limited = 0, []
+    for text in texts:
+        total += len(text)
+        if total > max_bytes:
+            break
+        limited.append(text)
+    return limited
 
 
 def _train(

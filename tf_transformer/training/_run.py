@@ -221,6 +221,7 @@ class _Run:
                 training.seed,
                 position=position,
                 replicas=Replicas.of(context, training.accumulation_steps),
+                subword_dropout=training.subword_dropout,
                 service=self._service,
             )
 

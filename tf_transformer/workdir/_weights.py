@@ -1,5 +1,6 @@
 """The weights of a Keras model as arrays by name, and back."""
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,15 +28,15 @@ def named_variables(model: "keras.Model") -> dict[str, Any]:
 
 def model_tensors(model: "keras.Model") -> dict[str, np.ndarray]:
     """The model's weights by name, as arrays; kernels are (in, out) however the model keeps them."""
-    return _transposed(model, {name: np.asarray(variable) for name, variable in named_variables(model).items()})
+    return dict(_in_layout(model, {name: np.asarray(variable) for name, variable in named_variables(model).items()}))
 
 
-def assign_model(model: "keras.Model", tensors: dict[str, np.ndarray], source: str) -> None:
+def assign_model(model: "keras.Model", tensors: Mapping[str, np.ndarray], source: str) -> None:
     """Assign weights in the form of `model_tensors` to a model; otherwise as `assign_tensors`."""
-    assign_tensors(named_variables(model), _transposed(model, tensors), source)
+    assign_tensors(named_variables(model), _in_layout(model, tensors), source)
 
 
-def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str) -> None:
+def assign_tensors(variables: dict, tensors: Mapping[str, np.ndarray], source: str) -> None:
     """Assign arrays to variables of the same names and shapes; CheckpointError names what does not fit.
 
     Args:
@@ -59,11 +60,25 @@ def assign_tensors(variables: dict, tensors: dict[str, np.ndarray], source: str)
         variable.assign(tensors[name])
 
 
-def _transposed(model: "keras.Model", tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+class _Transposed(Mapping[str, np.ndarray]):
+    """Weights with transposed kernels."""
+
+    def __init__(self, tensors: Mapping[str, np.ndarray]) -> None:
+        self._tensors = tensors
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._tensors[name].T if name.endswith("/kernel") else self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def _in_layout(model: "keras.Model", tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
     """The weights with kernels of the model's layout from (in, out), or back."""
-    if not getattr(model, "transposed_kernels", False):
-        return tensors
-    return {name: value.T if name.endswith("/kernel") else value for name, value in tensors.items()}
+    return _Transposed(tensors) if getattr(model, "transposed_kernels", False) else tensors
 
 
 def _some(names: list[str]) -> str:

@@ -165,7 +165,7 @@ class Workdir:
         logger.info("Loading the weights of %s.", path)
         with inference_layout() if for_inference else contextlib.nullcontext():
             model = Transformer(self.config.model)
-        assign_model(model, checkpoints.load_model_tensors(path), str(path))
+        assign_model(model, checkpoints.ModelTensors(path), str(path))
         return model
 
     def change_decoding(self, **fields: Any) -> None:

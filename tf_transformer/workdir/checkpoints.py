@@ -8,6 +8,7 @@
 A checkpoint is written atomically: a process killed at any moment leaves the old or the new one.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -16,6 +17,7 @@ import pathlib
 import re
 import reprlib
 import shutil
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -136,16 +138,44 @@ def _are_files(files: Any) -> bool:
     )
 
 
+class ModelTensors(Mapping[str, np.ndarray]):
+    """The weights of a checkpoint by name, each read anew whenever it is asked for. Verify the checkpoint first.
+
+    The file is closed again each time: it is mapped into memory while it is open, and what was read would stay there.
+    """
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self._file = pathlib.Path(path) / MODEL
+        with _named_errors(self._file), safetensors.safe_open(self._file, framework="numpy") as opened:
+            self._names = tuple(opened.keys())
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        with _named_errors(self._file), safetensors.safe_open(self._file, framework="numpy") as opened:
+            tensor = opened.get_tensor(name)
+        _check_floating(self._file, name, tensor)
+        return tensor
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 def load_model_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """The weights of a checkpoint, by name. Verify it first."""
     file = pathlib.Path(path) / MODEL
     tensors = _read_tensors(file)
     for name, tensor in tensors.items():
-        if tensor.dtype.kind in "biu":
-            raise CheckpointError(
-                f"{file}: expected weights of a floating type. Received: {name!r:.99} {tensor.dtype}."
-            )
+        _check_floating(file, name, tensor)
     return tensors
+
+
+def _check_floating(file: pathlib.Path, name: str, tensor: np.ndarray) -> None:
+    if tensor.dtype.kind in "biu":
+        raise CheckpointError(f"{file}: expected weights of a floating type. Received: {name!r:.99} {tensor.dtype}.")
 
 
 def load_training_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -231,8 +261,14 @@ def _write_tensors(file: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
 
 
 def _read_tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
-    try:
+    with _named_errors(file):
         return safetensors.numpy.load_file(file)
+
+
+@contextlib.contextmanager
+def _named_errors(file: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, safetensors.SafetensorError, ValueError, LookupError, TypeError) as error:
         reason = str(error)[:200]
         raise CheckpointError(f"{file}: expected a file that can be read. Received: {reason}.") from error

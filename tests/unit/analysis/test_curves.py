@@ -25,7 +25,7 @@ def runs(tmp_path):
     return tmp_path
 
 
-def test_curves_hold_what_the_log_says(runs):
+def test_curves_have_the_values_of_the_log(runs):
     curves = {(curve.panel, curve.split): curve for curve in read_curves(runs / "base")}
     assert set(curves) == {("loss", "train"), ("loss", "validation"), ("perplexity", "validation"),
                            ("bleu", "validation"), ("learning_rate", "train")}  # fmt: skip

@@ -103,7 +103,7 @@ def test_duplicates_are_dropped_after_the_changes_within_and_across_batches(monk
     assert report.read == 7 and report.kept == 3
 
 
-def test_identical_sides_go_only_when_asked():
+def test_identical_sides_are_dropped_only_on_request():
     pairs = [(b"Berlin", b"Berlin")]
     assert clean(training_cleaner(), pairs)[0] == pairs
     one_dropped(training_cleaner(drop_identical=True), pairs[0], "identical")

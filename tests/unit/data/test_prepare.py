@@ -130,7 +130,7 @@ def test_running_again_does_nothing(copy, caplog):
     assert (copy / "dataset.json").stat().st_mtime_ns == before and "nothing to do" in caplog.text
 
 
-def test_other_inputs_are_told_and_rejected_unless_overwritten(copy):
+def test_other_inputs_are_named_and_rejected_unless_overwritten(copy):
     other = dataclasses.replace(OPTIONS, vocab_size=223)
     with pytest.raises(PreparedError, match=r"(?s)differs in\n  vocab_size: 211 → 223\n.*--overwrite"):
         prepare(corpus(), copy, other)

@@ -18,6 +18,7 @@ from tf_transformer.decoding._alignment import (
     side_of_text,
     word_weights,
 )
+from tf_transformer.decoding._sentence_translator import written_pieces
 from tf_transformer.decoding._translator import Translator
 from tf_transformer.model import Transformer
 
@@ -149,7 +150,7 @@ def test_pieces_of_ids_are_where_those_of_their_text_are(tokenizers):
     tokenizer = tokenizers.target
     texts = [*toy_sentences(20, seed=6), "the dog,the (cat)!"]
     given, read = side_of_text(tf.constant(texts), tokenizer, 99)
-    found = side_of_ids(read.ids, read.lengths, tokenizer)
+    found = side_of_ids(read.ids, read.lengths, tokenizer, *written_pieces(read.ids, tokenizer))
     known = [not (row == tokenizer.unk_id).any() for row in read.ids.numpy()]
     assert sum(known) >= 20
     assert [text.decode() for text in found.text.numpy()[known]] == np.array(texts)[known].tolist()
@@ -167,7 +168,7 @@ def test_unknown_pieces_and_leading_spaces_keep_their_place(tokenizers):
     space = next(i for i in range(tokenizer.vocab_size) if tokenizer.pieces([i]) == ["▁"])
     dog = tokenizer.encode("dog")
     ids = tf.constant([[space, space, *dog[:-1], tokenizer.unk_id, *dog]])
-    side = side_of_ids(ids, tf.constant([ids.shape[1]]), tokenizer)
+    side = side_of_ids(ids, tf.constant([ids.shape[1]]), tokenizer, *written_pieces(ids, tokenizer))
     assert side.text.numpy()[0].decode() == "dog ⁇  dog"
     assert [word.decode() for word in side.words.texts.numpy()[0]] == ["dog", "⁇", "dog"]
     size = len(dog) - 1

@@ -17,6 +17,7 @@ EVERY_OPTION = {
     "no penalty": {"alpha": 0.0},
     "strong penalty": {"alpha": 2.0},
     "average": {"alpha": 1.0, "length_penalty": "average"},
+    "early stopping": {"alpha": 1.0, "length_penalty": "average", "early_stopping": True},
     "minimum": {"min_length": 2},
     "no repeated word": {"no_repeat_ngram": 1},
     "no repeated pair": {"no_repeat_ngram": 2},
@@ -106,6 +107,18 @@ def test_the_stop_guards_the_hypotheses_asked_for(alpha, wanted):
         assert_same(found[row][:wanted], toy_search.plain_beam_search(model, row, length, options)[:wanted])
 
 
+def test_early_stopping_ends_with_as_many_hypotheses_as_beams():
+    rows, length = 60, 12
+    model, found = ToyModel(rows, seed=5), {}
+    for early in (False, True):
+        options = SearchOptions(EOS, beam_size=2, alpha=1.0, length_penalty="average", early_stopping=early)
+        found[early] = rows_of(run(model, [length] * rows, options))
+        for row in range(rows):
+            assert_same(found[early][row], toy_search.plain_beam_search(model, row, length, options)[:2])
+    best = [[row[0][1] for row in found[early]] for early in (False, True)]
+    assert all(one >= other - 1e-5 for one, other in zip(*best)) and found[False] != found[True]
+
+
 def test_the_first_step_asks_one_beam_and_the_search_stops_early():
     model, asked = ToyModel(1, seed=1), []
     options = SearchOptions(EOS, beam_size=3, nbest=1)
@@ -158,7 +171,7 @@ def test_log_probs_are_the_models_own():
             np.testing.assert_allclose(value, toy_search.log_prob(model, row, list(ids[: int(length)])), rtol=1e-5)
 
 
-def test_finished_come_before_those_that_were_cut():
+def test_finished_hypotheses_come_before_truncated_ones():
     model = ToyModel(ROWS, seed=19, sharpness=4.0)
     result = run(model, [3] * ROWS, SearchOptions(EOS, beam_size=3))
     ends = tf.reduce_any(result.ids == EOS, axis=2).numpy()

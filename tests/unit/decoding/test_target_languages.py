@@ -11,7 +11,7 @@ from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import ExportedModel, Translator
 from tf_transformer.decoding._search import score_ids
 from tf_transformer.model import Transformer
-from tf_transformer.text import LanguageError, Languages, TokenizerPair, train_tokenizer
+from tf_transformer.text import EOS_ID, LanguageError, Languages, TokenizerPair, train_tokenizer
 
 pytestmark = pytest.mark.long
 
@@ -107,8 +107,31 @@ def test_unknown_languages_are_rejected(translator):
         translator(TEXTS, target_language="fra")
     with pytest.raises(LanguageError, match="Expected a source language of the model"):
         translator(TEXTS, source_language="english")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected target languages among (en, )?de, fr\."):
-        translator.translate_to(tf.constant(TEXTS[:2]), tf.constant(["de", "xx"]))
+
+
+def test_an_unknown_language_of_a_row_affects_no_other_row(translator):
+    """A server merges the requests of several clients."""
+    found = translator.translate_to(tf.constant(TEXTS[:3]), tf.constant(["fr", "xx", "de"]))["translation"].numpy()
+    french, german = translator(TEXTS[:1], target_language="fr"), translator(TEXTS[2:3], target_language="de")
+    assert [text.decode() for text in found] == [french[0], "", german[0]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)Expected target languages among en, de, fr\. .*xx"):
+        translator.translate_to(tf.constant(TEXTS[:2]), tf.constant(["xx", ""]))
+    none = tf.constant([], tf.string)
+    assert translator.translate_to(none, none)["translation"].shape == [0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copied_text_is_that_of_the_aligned_piece(kind, model, tokenizers):
+    """Language tokens before the text and behind EOS stand for no text."""
+    translator = translator_of(kind, model, tokenizers)
+    assert not translator.target_tokenizer.byte_fallback
+    texts = [f"the {'dog ' * place}\u2603 is in the house" for place in range(4)] + ["dog", "house", "the", "a"]
+    source = translator._read(tf.constant(texts))
+    ids = tf.constant([[translator.target_tokenizer.unk_id, EOS_ID]] * len(texts))
+    copied = [text.decode() for text in translator._texts(ids, source, tf.constant(texts)).numpy()]
+    assert copied[:4] == ["\u2603"] * 4
+    for text, found in zip(texts[4:], copied[4:]):
+        assert found and found in text
 
 
 def test_a_language_that_is_not_chosen_is_asked_for(model, tokenizers):

@@ -125,7 +125,7 @@ def test_ranks_other_than_one_are_rejected(translator):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_scores_are_what_the_search_says(model, tokenizers, alpha):
+def test_scores_equal_those_of_the_search(model, tokenizers, alpha):
     translator = Translator(model, tokenizers, dataclasses.replace(FEW, alpha=alpha))
     source = translator._read(tf.constant(toy_sentences(5, seed=4)))
     found = translator._search(source)
@@ -159,7 +159,7 @@ def test_pairs_are_scored_some_at_a_time(model, tokenizers, monkeypatch):
     assert encoded[0][1] == sources.ids.shape[1] > encoded[2][1]
 
 
-def test_pairs_that_were_cut_are_flagged(translator):
+def test_truncated_pairs_are_flagged(translator):
     words = {count: " ".join(["dog"] * count) for count in (LIMIT - 1, LIMIT, LIMIT + 6, LIMIT + 7)}
     pairs = [(LIMIT - 1, LIMIT - 1), (LIMIT, LIMIT), (LIMIT - 1, LIMIT + 6), (LIMIT - 1, LIMIT + 7)]
     found = translator.score(*([words[count] for count in side] for side in zip(*pairs)))
@@ -173,7 +173,7 @@ def test_a_prefix_begins_the_translation(translator):
     assert found[1] == translator(["my cat is old."])[0]
 
 
-def test_a_prefix_that_was_cut_is_flagged(translator):
+def test_a_truncated_prefix_is_flagged(translator):
     # As many tokens as a translation may have at the longest, without EOS and one to choose.
     words = [" ".join(["dog"] * count) for count in (LIMIT + 5, LIMIT + 6)]
     found = translator.nbest(["a dog."] * 2, prefixes=words)
@@ -246,7 +246,7 @@ def test_wrong_arguments_are_named(translator, model, tokenizers):
     with pytest.raises(ValueError, match="2 sources and 1 targets"):
         translator.score(["a", "b"], ["c"])
     other = Transformer(dataclasses.replace(TOY, vocab_size=997))
-    with pytest.raises(ValueError, match="source tokenizer's vocab_size must be the model's, 997"):
+    with pytest.raises(ValueError, match="source tokenizer's vocab_size to be the model's, 997"):
         Translator(other, TokenizerPair.of(tokenizers.source))
 
 

@@ -1,15 +1,18 @@
 """Unknown pieces: never produced unless that is asked for, and replaced by the source text they are aligned with."""
 
 import dataclasses
+import re
 
+import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import strategies as st
 from toy_workdir import TOY, randomize, toy_sentences, toy_tokenizers
 
 from tf_transformer.config import DecodingConfig
 from tf_transformer.decoding import Translator
-from tf_transformer.decoding._sentence_translator import _surfaces, forbidden_unk
+from tf_transformer.decoding._sentence_translator import _joined, _surfaces, forbidden_unk
 from tf_transformer.model import Transformer
 from tf_transformer.text import train_tokenizer
 
@@ -71,6 +74,31 @@ def test_unk_is_replaced_by_the_aligned_source_text(model, tokenizers):
     assert [copying([text])[0] for text in texts] == found
     assert [row.texts[0] for row in copying.nbest(texts)] == found
     assert all("⁇" not in text for row in copying.nbest(texts) for text in row.texts)
+
+
+@pytest.mark.long
+def test_alignment_has_the_same_text_and_the_words_of_it(model, tokenizers):
+    texts = ["a big ☃ dog.", "the Łódź river", "", b"a \xff dog", *toy_sentences(5, seed=4)]
+    copying = translator(model, tokenizers)
+    found = copying.align(texts)
+    assert [row.translation for row in found] == copying(texts)
+    assert "".join(word.text for word in found[0].target) == found[0].translation.replace(" ", "")
+    for row in found:
+        assert all(row.translation[word.start : word.end] == word.text for word in row.target)
+    # Each word was written by a piece.
+    assert all(confidence > 0 for row in found for confidence in row.confidences)
+    kept = translator(model, tokenizers, unknown="keep")
+    assert [row.translation for row in kept.align(texts)] == kept(texts)
+
+
+@hypothesis.settings(derandomize=True, deadline=None, max_examples=60)
+@hypothesis.given(st.lists(st.text(" aé\t", max_size=4), min_size=1, max_size=7))
+def test_joined_pieces_are_where_their_text_is(pieces):
+    text, starts, ends = (column.numpy()[0] for column in _joined(tf.constant([pieces])))
+    assert text.decode() == re.sub(" +", " ", "".join(pieces)).strip(" \t")
+    for piece, start, end in zip(pieces, starts, ends):
+        assert text[start:end].decode().strip(" \t") == piece.strip(" \t") or " " in piece.strip(" \t")
+    assert list(starts) == sorted(starts) and list(ends) == sorted(ends)
 
 
 def test_pieces_have_the_text_they_stand_for(tokenizers):

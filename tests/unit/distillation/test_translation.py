@@ -6,6 +6,7 @@ from toy_data import toy_data
 from tf_transformer.data import PreparedDataset, prepare
 from tf_transformer.decoding import Translation
 from tf_transformer.distillation import TeacherTranslations
+from tf_transformer.distillation._translation import distilled_options
 
 ORIGIN = {"teacher": {"model.safetensors": {"sha256": "a"}}, "decoding": {"beam_size": 4}}
 
@@ -72,7 +73,7 @@ def test_a_repeated_source_is_translated_once_and_a_truncated_one_is_left_out(pr
     found, teacher = translations(prepared, tmp_path), StubTeacher(longest=10)
     found.open()
     sources = ["a cat.", "a very long sentence.", "a cat."]
-    monkeypatch.setattr(found, "_sources", lambda parts: [(parts[0], sources)])
+    monkeypatch.setattr(found, "sources", lambda parts: [(parts[0], sources)])
     counts = []
     found.translate(teacher, counts.append)
     assert sorted(teacher.seen) == ["a cat.", "a very long sentence."] and sum(counts) == 3
@@ -90,7 +91,7 @@ def test_the_student_is_prepared_with_the_teachers_targets(prepared, tmp_path):
     found = translations(prepared, tmp_path)
     found.open()
     found.translate(StubTeacher(), lambda count: None)
-    options = found.options()
+    options = distilled_options(prepared)
     assert options.max_length == 256 and not options.drop_duplicates
     made = prepare(found.corpus(), tmp_path / "data", options, tokenizers=prepared.tokenizers, workers=1)
     assert made.tokenizers.sha256 == prepared.tokenizers.sha256

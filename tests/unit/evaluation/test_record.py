@@ -36,7 +36,7 @@ def test_the_figures_of_an_evaluation():
     assert "(11 tokens; 1 pairs truncated)" in evaluation.report()
 
 
-def test_a_model_that_does_not_tell_of_cut_pairs_has_no_count_of_them():
+def test_a_model_that_does_not_flag_truncated_pairs_has_no_count_of_them():
     class Silent(Echo):
         def score(self, sources, targets):
             return [pair._replace(truncated=None) for pair in super().score(sources, targets)]

@@ -114,9 +114,9 @@ def test_a_tokenizer_that_cannot_be_had_here_is_rejected_with_the_reason(monkeyp
         evaluation.check_tokenizer("ja-mecab")
 
 
-@pytest.mark.parametrize(("told", "name"), [("13a", "13a"), ("ja-mecab-0.996-IPA", "ja-mecab"), ("zh", "zh")])
-def test_the_tokenizer_is_named_as_the_command_of_sacrebleu_takes_it(told, name):
-    assert evaluation.tokenizer_name(Score("sacreBLEU", 1.0, f"nrefs:1|eff:no|tok:{told}|smooth:exp")) == name
+@pytest.mark.parametrize(("tokenizer", "name"), [("13a", "13a"), ("ja-mecab-0.996-IPA", "ja-mecab"), ("zh", "zh")])
+def test_the_tokenizer_is_named_as_the_command_of_sacrebleu_takes_it(tokenizer, name):
+    assert evaluation.tokenizer_name(Score("sacreBLEU", 1.0, f"nrefs:1|eff:no|tok:{tokenizer}|smooth:exp")) == name
 
 
 def test_figures_that_are_not_finite_are_left_out_of_json():

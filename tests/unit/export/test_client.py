@@ -95,6 +95,25 @@ def test_signatures_bytes_and_half_characters(server):
         client.score(["a", "b"], ["c"])
 
 
+def test_an_unknown_language_is_rejected_with_similar_ones(server):
+    """TensorFlow Serving answers such a row with "", because it may have merged it with those of other clients."""
+    card = json.dumps({"languages": {"source": "en", "target": "deu_Latn", "targets": ["deu_Latn", "fra_Latn"]}})
+    card, client = json.dumps({"predictions": [card]}), make(server)
+    server.script += [(200, '{"predictions": ["A", ""]}'), (200, card)]
+    with pytest.raises(
+        RequestRejected, match=r"Received: 'deu'\. Did you mean deu_Latn\? The model has deu_Latn, fra_Latn\."
+    ):
+        client.translate(["a", "b"], ["fra_Latn", "deu"])
+    assert [body["signature_name"] for _, body in server.requests] == ["translate_to", "model_card"]
+    # An empty translation of a known language, and exports without a model card, are no errors.
+    server.script += [(200, '{"predictions": [""]}'), (200, card)]
+    assert client.translate(["a"], "fra_Latn") == [""]
+    server.script += [(200, '{"predictions": [""]}'), (400, '{"error": "no such signature"}')]
+    assert client.translate(["a"], "xx") == [""]
+    server.script += [(200, '{"predictions": ["", ""]}')]
+    assert client.translate(["", " "], "fra_Latn") == ["", ""]
+
+
 def test_alignments_have_no_padding(server):
     row = {
         "translation": "b",
@@ -131,7 +150,7 @@ def test_the_pauses_grow(server, monkeypatch):
     assert [0.5 * 2**number <= pause <= 2**number for number, pause in enumerate(pauses)] == [True] * 4
 
 
-def test_giving_up_says_the_last_reason(server):
+def test_the_last_reason_is_in_the_error(server):
     server.script = [(503, '{"error": "busy"}')] * 9
     with pytest.raises(ServerUnavailable, match="after 3 attempts: HTTP 503: busy"):
         make(server, retries=2).translate(["a"])
@@ -200,7 +219,7 @@ def test_strange_answers(server, answer):
 
 
 def test_nobody_there():
-    with closed_port() as port, pytest.raises(ServerUnavailable, match=r"refused.*Is the server running there"):
+    with closed_port() as port, pytest.raises(ServerUnavailable, match=r"rejected.*Is the server running there"):
         Client(f"http://127.0.0.1:{port}", "toy", retries=1, backoff=0.001).translate(["a"])
 
 

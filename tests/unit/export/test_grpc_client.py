@@ -41,12 +41,12 @@ def test_texts_in_translations_out(address, capsys):
 
 
 def test_a_missing_server_is_named_with_what_to_do(capsys):
-    with socket.socket() as unused:  # bound but not listening: connections are refused
+    with socket.socket() as unused:  # bound but not listening: connections are rejected
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
         assert grpc_client.main(["--server", address, "--name", "toy", "--connect-timeout", "0.5", "hello"]) == 1
-    told = capsys.readouterr().err
-    assert f"Expected a gRPC server at {address}. Received: no connection within 0.5 s. Start TensorFlow" in told
+    error = capsys.readouterr().err
+    assert f"Expected a gRPC server at {address}. Received: no connection within 0.5 s. Start TensorFlow" in error
 
 
 def test_an_error_has_its_name(address, capsys):

@@ -1,4 +1,4 @@
-"""What `inspect` says of good SavedModels and of every kind of bad one."""
+"""Findings of `inspect` in good SavedModels and in every kind of bad one."""
 
 import json
 import re
@@ -203,7 +203,7 @@ def test_one_flipped_bit_of_an_export_is_noticed(listed, name):
 
 
 def test_one_flipped_bit_without_a_list(copy):
-    """Damage is told from fingerprint.pb and the checksums of the variables."""
+    """Damage is detected by fingerprint.pb and the checksums of the variables."""
     graph, data = copy / "saved_model.pb", copy / "variables/variables.data-00000-of-00001"
     for path, place in ((graph, graph.read_bytes().index(b"StringUpper")), (data, 5), (copy / FILES[1], 40)):
         flip_bit(path, place)

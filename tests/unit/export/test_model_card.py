@@ -98,7 +98,7 @@ def test_scores_are_those_of_this_very_checkpoint(workdir, made, tmp_path):
     assert "sacreBLEU 100.00" in readme and r"nrefs:1\|case:mixed\|eff:no\|tok:13a" in readme
 
 
-def test_without_scores_it_says_so(workdir, made, tmp_path):
+def test_without_scores_the_card_states_that(workdir, made, tmp_path):
     write_model_card(tmp_path, card(workdir, made[1]))
     assert "None were measured" in (tmp_path / "README.md").read_text()
 

@@ -21,7 +21,7 @@ def publish(base, text="new"):
 
 
 def identity(path):
-    """What a change of the file changes; its time of access may change by reading."""
+    """The state of a file that a change of it changes; its time of access may change by reading."""
     facts = path.stat()
     return facts.st_ino, facts.st_mode, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 

@@ -99,7 +99,7 @@ def test_numbers_and_shapes():
         ({"instances": ["a"], "signature_name": 7}, "expected a string as 'signature_name'"),
     ],
 )
-def test_what_is_rejected_says_why(body, message):
+def test_rejected_requests_have_a_reason(body, message):
     with pytest.raises(BadRequest, match=message):
         parse(body)
 

@@ -32,7 +32,7 @@ def is_utf8(row):
         return False
 
 
-def test_nasty_rows_are_of_all_kinds():
+def test_adversarial_rows_are_of_all_kinds():
     assert sum(not row.strip() for row in ADVERSARIAL) >= 3 and sum(not is_utf8(row) for row in ADVERSARIAL) >= 4
     for part in (b"\x00", b"</s>", b"<pad>", "▁".encode(), b"<b>", b"https://", "🎉".encode(), b"ha ha ha ha"):
         assert any(part in row for row in ADVERSARIAL)

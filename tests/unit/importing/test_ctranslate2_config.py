@@ -14,12 +14,12 @@ from tf_transformer.importing.ctranslate2._binary_model import read_binary_model
 from tf_transformer.workdir.checkpoints import load_model_tensors
 
 REJECTED = {
-    "add_source_bos": (True, "add_source_bos is true: our sources begin with no start token"),
-    "add_source_eos": ("yes", "add_source_eos must be true or false. Received: 'yes'"),
-    "decoder_start_token": (None, "decoder_start_token is null"),
-    "eos_token": (["</s>"], "eos_token must be a token"),
-    "unk_token": (7, "unk_token must be a token. Received: 7"),
-    "layer_norm_epsilon": (-1e-5, "layer_norm_epsilon must be a number above 0"),
+    "add_source_bos": (True, "expected false as add_source_bos. Received: true"),
+    "add_source_eos": ("yes", "expected true or false as add_source_eos. Received: 'yes'"),
+    "decoder_start_token": (None, "expected a token as decoder_start_token. Received: null"),
+    "eos_token": (["</s>"], "expected a token as eos_token"),
+    "unk_token": (7, "expected a token as unk_token. Received: 7"),
+    "layer_norm_epsilon": (-1e-5, "expected a number above 0 as layer_norm_epsilon"),
 }
 
 
@@ -49,7 +49,7 @@ def test_settings_that_we_have_no_part_for_are_rejected(field, exported, tmp_pat
 
 def test_a_folder_without_its_settings_is_rejected(exported, tmp_path):
     (exported / "config.json").unlink()
-    with pytest.raises(ImportedModelError, match=r"no config.json"):
+    with pytest.raises(ImportedModelError, match=r"expected config.json"):
         import_model(exported, tmp_path / "imported")
 
 
@@ -75,7 +75,7 @@ def test_models_from_before_config_json(ends, workdir, exported, tmp_path):
     assert all(np.array_equal(after[name], value) for name, value in before.items())
     assert imported.config.model.norm == "post" and imported.config.model.num_heads == TOY.num_heads
     older(exported / "model.bin", with_source_bos=np.int8(1))
-    with pytest.raises(ImportedModelError, match=r"model.bin: add_source_bos is true"):
+    with pytest.raises(ImportedModelError, match=r"model.bin: expected false as add_source_bos"):
         import_model(exported, tmp_path / "again")
 
 

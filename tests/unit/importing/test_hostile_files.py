@@ -57,7 +57,7 @@ def test_aliases_are_dequantized_once_and_may_not_multiply_a_model(tmp_path):
     found = read_binary_model(file).variables
     assert found["a"] is found["b"] is found["c"]
     file.write_bytes(model(*parts, aliases=[(f"alias {i}", "a") for i in range(3000)]))
-    growth = peak_growth(lambda: rejected(read_binary_model, file, name="model.bin", match="its aliases turn"))
+    growth = peak_growth(lambda: rejected(read_binary_model, file, name="model.bin", match="aliases that turn"))
     assert growth < 2**28
 
 
@@ -78,7 +78,7 @@ YAML = {
     "size": ("a: " + "x" * 300_000, "at most"),
     "bytes": ("a: \0b", "special characters"),
     "list": ("- a", "expected a YAML mapping"),
-    "key": ("[a, b]: 1\n{a: b}: 2", "not YAML"),
+    "key": ("[a, b]: 1\n{a: b}: 2", "expected YAML"),
 }
 
 
@@ -144,7 +144,7 @@ def test_members_that_other_methods_packed_or_that_repeat_are_rejected(tmp_path)
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a", "text")
         archive.writestr("a/b", "text")
-    rejected(unpack, file, tmp_path / "to", name="model.zip", match="cannot be read")
+    rejected(unpack, file, tmp_path / "to", name="model.zip", match="Received: .*File exists")
 
 
 def test_long_text_files_are_read_from_their_start_only(tmp_path):
@@ -200,7 +200,7 @@ def test_flags_must_be_booleans(flag, copied, tmp_path):
     folder = copied("huggingface", tmp_path)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {flag: "false"}))
-    rejected(read_model, folder, name="config.json", match=f"{flag} must be true or false")
+    rejected(read_model, folder, name="config.json", match=f"expected true or false as {flag}")
 
 
 def test_dimensions_are_compared_with_the_weights_before_a_model_is_built(copied, tmp_path):
@@ -300,11 +300,11 @@ def test_long_names_of_weights_do_not_make_long_messages(copied, tmp_path):
     folder = copied("marian", tmp_path)
     arrays = read_npz(folder / "model.npz")
     np.savez(folder / "model.npz", **arrays, **{"(" * 5000: np.ones((1, 1), np.float32)})
-    rejected(read_model, folder, name="model.npz", match="part that we do not have")
+    rejected(read_model, folder, name="model.npz", match="Such a model cannot be")
     folder = copied("huggingface", tmp_path / "second")
     weights = safetensors.numpy.load_file(folder / "model.safetensors")
     safetensors.numpy.save_file(weights | {"(" * 5000: np.ones(1, np.float32)}, folder / "model.safetensors")
-    rejected(read_model, folder, name=str(folder), match="part that we do not have")
+    rejected(read_model, folder, name=str(folder), match="Such a model cannot be")
 
 
 def test_a_shown_value_is_short():

@@ -28,7 +28,7 @@ def test_plain_tensors_are_read_as_they_are(padded, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "steps"), [(INTGEMM8, 127), (INTGEMM16, 32767)])
-def test_quantized_tensors_are_divided_by_their_factor_and_turned_back(kind, steps, tmp_path):
+def test_quantized_tensors_are_divided_by_their_factor_and_transposed(kind, steps, tmp_path):
     file = tmp_path / "model.bin"
     file.write_bytes(binary_model(TENSORS, {"Wemb": kind, "encoder_l1_ffn_W1": kind}))
     found = read_marian_binary(file)
@@ -55,19 +55,19 @@ BAD = {
     "empty": (b"", "truncated"),
     "version": (changed(0, "<Q", 2), "binary format, version 1"),
     "count": (changed(8, "<Q", 2**60), "truncated"),
-    "name": (changed(16, "<Q", 2**63), "the name of a tensor"),
-    "type": (changed(24, "<Q", 0x5101), "'Wemb' has the type 0x5101.*one kind of processor"),
+    "name": (changed(16, "<Q", 2**63), "no name of a tensor"),
+    "type": (changed(24, "<Q", 0x5101), "'Wemb' of type 0x5101.*one kind of processor"),
     "rank": (changed(32, "<Q", 2**40), "dimensions"),
-    "length": (changed(40, "<Q", 2**62), "'Wemb' of shape .7, 5. has"),
-    "negative": (changed(SHAPES, "<i", -7), r"'Wemb' has the shape \(-7, 5\)"),
-    "zero": (changed(SHAPES, "<i", 0), r"'Wemb' has the shape \(0, 5\)"),
-    "huge": (changed(SHAPES, "<i", 2**31 - 1), "of data, expected"),
+    "length": (changed(40, "<Q", 2**62), "'Wemb' of shape .7, 5. with"),
+    "negative": (changed(SHAPES, "<i", -7), r"'Wemb' of shape \(-7, 5\)"),
+    "zero": (changed(SHAPES, "<i", 0), r"'Wemb' of shape \(0, 5\)"),
+    "huge": (changed(SHAPES, "<i", 2**31 - 1), "bytes instead of"),
     "padding": (changed(SHAPES + 28, "<Q", 2**63), "truncated"),
     "twice": (binary_model(TENSORS).replace(b"special:model.yml\0", b"encoder_l1_ffn_W1\0"), "the same name"),
     "truncated": (binary_model(TENSORS)[:-1], "truncated"),
-    "trailing": (binary_model(TENSORS) + b"\0", "1 bytes follow"),
-    "vector": (binary_model({"a": np.ones(3, np.float32)}, {"a": INTGEMM8}), "expected a matrix"),
-    "output": (binary_model({"a_Wt": TENSORS["Wemb"]}, {"a_Wt": INTGEMM8}), "expected a matrix"),
+    "trailing": (binary_model(TENSORS) + b"\0", "1 bytes behind its end"),
+    "vector": (binary_model({"a": np.ones(3, np.float32)}, {"a": INTGEMM8}), "no matrix of a layer"),
+    "output": (binary_model({"a_Wt": TENSORS["Wemb"]}, {"a_Wt": INTGEMM8}), "no matrix of a layer"),
 }
 
 
@@ -86,7 +86,7 @@ def test_factors_must_be_positive(factor, tmp_path):
     file = tmp_path / "model.bin"
     data = binary_model({"Wemb": TENSORS["Wemb"]}, {"Wemb": INTGEMM8}, padded=False)
     file.write_bytes(data[:-4] + struct.pack("<f", factor))
-    with pytest.raises(ImportedModelError, match="the factor of 'Wemb'"):
+    with pytest.raises(ImportedModelError, match=r"the factor .* of 'Wemb'"):
         read_marian_binary(file)
 
 
@@ -101,9 +101,9 @@ def test_a_shortlist_gives_the_rows_of_each_source_row(tmp_path):
 
 LISTS = shortlist([[], [5, 9], [3]])
 BAD_LISTS = {
-    "magic": (shortlist([[1]], magic=7), "not a lexical shortlist"),
+    "magic": (shortlist([[1]], magic=7), "expected a shortlist of Marian"),
     "truncated": (LISTS[:-1], "truncated"),
-    "trailing": (LISTS + b"\0", "follow"),
+    "trailing": (LISTS + b"\0", "behind its end"),
     "offsets": (changed(48 + 16, "<Q", 2**40, LISTS), "offsets"),
     "count": (changed(32, "<Q", 2**61, LISTS), "truncated"),
     "empty": (shortlist([]), "offsets"),

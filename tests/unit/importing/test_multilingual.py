@@ -137,20 +137,28 @@ def test_weights_may_be_in_several_files(tmp_path):
 
 
 REJECTED = {
-    "another tokenizer": (
-        "tokenizer_config.json",
-        {"tokenizer_class": "MBartTokenizer"},
-        "tokenizer_class must be one",
+    "another tokenizer": ("tokenizer_config.json", {"tokenizer_class": "MBartTokenizer"}, "as tokenizer_class"),
+    "another start": (
+        "config.json",
+        {"decoder_start_token_id": 0},
+        "config.json: expected eos_token_id, 2, as decoder_start_token_id",
     ),
-    "another start": ("config.json", {"decoder_start_token_id": 0}, "decoder_start_token_id must be eos_token_id"),
-    "no end": ("config.json", {"eos_token_id": None}, "eos_token_id must be a row"),
-    "post-norm": ("config.json", {"normalize_before": False}, "normalize_before must be True"),
+    "no end": ("config.json", {"eos_token_id": None}, "as eos_token_id"),
+    "post-norm": ("config.json", {"normalize_before": False}, "expected True as normalize_before"),
     "another size": ("config.json", {"vocab_size": 400}, "expected 400 embeddings"),
-    "a small vocabulary": ("config.json", {"vocab_size": 20}, "of different models"),
-    "no languages": ("tokenizer_config.json", {"added_tokens_decoder": None}, "no file lists the languages"),
-    "another family": ("config.json", {"model_type": "nllb-moe"}, "model_type must be one of 'marian', 'm2m_100'"),
+    "a small vocabulary": ("config.json", {"vocab_size": 20}, "Get tokenizer and weights of the same model"),
+    "no languages": (
+        "tokenizer_config.json",
+        {"added_tokens_decoder": None},
+        "expected a file with the languages of NLLB-200",
+    ),
+    "another family": (
+        "config.json",
+        {"model_type": "nllb-moe"},
+        "expected one of 'marian', 'm2m_100', 'mbart' as model_type",
+    ),
     "other widths": ("config.json", {"d_model": DIM * 2}, "Received: shape"),
-    "other heads": ("config.json", {"decoder_attention_heads": 1}, "decoder_attention_heads must be 5"),
+    "other heads": ("config.json", {"decoder_attention_heads": 1}, "expected 5 as decoder_attention_heads"),
 }
 
 
@@ -187,6 +195,6 @@ def test_pieces_that_are_not_text_are_rejected(tmp_path):
     toy = multilingual_toy(tmp_path / "toy")
     file = toy.folder / "sentencepiece.bpe.model"
     file.write_bytes(file.read_bytes().replace("▁".encode(), b"\xff\xfe\xfd"))
-    with pytest.raises(ImportedModelError, match="pieces that are not UTF-8"):
+    with pytest.raises(ImportedModelError, match=r"toy: expected a SentencePiece model of UTF-8 text"):
         import_model(toy.folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -40,11 +40,19 @@ def test_hugging_faces_generation_config(tmp_path):
     assert search_of(folder) == (6, "average", 1.0)
     (folder / "generation_config.json").write_text(json.dumps({"num_beams": 4, "length_penalty": 0.8}))
     assert search_of(folder) == (4, "average", 0.8)
+    for value, expected in ((True, True), (False, False), ("never", False)):
+        (folder / "generation_config.json").write_text(json.dumps({"num_beams": 4, "early_stopping": value}))
+        assert assemble(read_model(folder)).config.decoding.early_stopping is expected
+    (folder / "generation_config.json").write_text(json.dumps({"early_stopping": "always"}))
+    with pytest.raises(ImportedModelError, match=r"generation_config\.json: expected true, false or 'never'"):
+        read_model(folder)
 
 
 def test_ctranslate2s_defaults(tmp_path):
     folder = export_ctranslate2(toy_workdir(tmp_path / "run"), tmp_path / "exported")
     assert search_of(folder) == (2, "average", 1.0)
+    assert assemble(read_model(folder)).config.decoding.early_stopping
+    assert not DecodingConfig().early_stopping
 
 
 @pytest.mark.parametrize("options", [{"beam-size": 0}, {"beam-size": 10**6}, {"beam-size": "x"}, {"normalize": -1.0}])

@@ -50,19 +50,21 @@ def test_an_unknown_verb_fails_with_the_closest(capsys):
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["train", "--dta", "d", "--workdir", "w"], "There is no flag --dta. Did you mean --data?"),
         (["translate", "--beamsize=4"], "There is no flag --beamsize. Did you mean --beam-size?"),
         (["presets", "--xyz", "1"], "There is no flag --xyz.\n"),
     ],
 )
-def test_a_misspelt_flag_shows_the_usage_of_the_verb_and_the_closest_flag(argv, told, capsys):
+def test_a_misspelt_flag_shows_the_usage_of_the_verb_and_the_closest_flag(argv, message, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(argv)
     assert stop.value.code == 2
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"usage: tf-transformer {argv[0]} [-h]") and told in printed.err and not printed.out
+    assert (
+        printed.err.startswith(f"usage: tf-transformer {argv[0]} [-h]") and message in printed.err and not printed.out
+    )
 
 
 def test_what_follows_two_dashes_is_no_flag(capsys):
@@ -80,22 +82,22 @@ def test_errors_of_the_operating_system_name_the_file_and_have_no_number(capsys,
     assert capsys.readouterr().err == "tf-transformer presets: /etc/shadow: Permission denied\n"
 
 
-def test_a_missing_input_says_what_was_expected(capsys, tmp_path, monkeypatch):
+def test_a_missing_input_names_what_was_expected(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["translate", "--workdir", "run", "--input", "missing.txt"]) == 1
-    told = "Expected a text file. Received: missing.txt (No such file or directory). The path is relative to"
-    assert f"{told} {tmp_path}." in capsys.readouterr().err
+    message = "Expected a text file. Received: missing.txt (No such file or directory). The path is relative to"
+    assert f"{message} {tmp_path}." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [("models/opus-mt-zh-en", "`--from hf:Helsinki-NLP/opus-mt-zh-en`"), ("model.npz", "`--from hf:OWNER/NAME`")],
 )
-def test_a_missing_model_says_where_to_get_one(capsys, tmp_path, monkeypatch, path, told):
+def test_a_missing_model_names_where_to_get_one(capsys, tmp_path, monkeypatch, path, message):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["import", "--from", path, "--workdir", "run"]) == 1
     error = capsys.readouterr().err
-    assert f"Received: {path}, which does not exist." in error and told in error
+    assert f"Received: {path}, which does not exist." in error and message in error
 
 
 def test_presets_go_to_standard_output(capsys):

@@ -20,13 +20,13 @@ def test_text_and_subtitles_are_written_under_their_names(tmp_path, caplog):
     text.write_bytes("\ufeffDear Ann,\r\n\r\n  - ext\n\n\n\nbye\xe9".encode("utf-8", "replace"))
     film = tmp_path / "film.srt"
     film.write_bytes(b"1\n00:00:01,000 --> 00:00:02,000\nhello \xff\n")
-    told = []
+    counts = []
     with caplog.at_level(logging.INFO):
-        found = list(DocumentFiles([text, film], tmp_path / "out" / "de").translate(Shouting(), told.append))
+        found = list(DocumentFiles([text, film], tmp_path / "out" / "de").translate(Shouting(), counts.append))
     assert found == [tmp_path / "out" / "de" / name for name in ("letter.txt", "film.srt")]
     assert found[0].read_bytes().decode() == "\ufeffDEAR ANN,\r\n\r\n  - EXT\n\n\n\nBYEÉ"
     assert found[1].read_bytes().decode() == "1\n00:00:01,000 --> 00:00:02,000\nHELLO \ufffd\n"
-    assert sum(told) == 4
+    assert sum(counts) == 4
     assert "letter.txt: 3 sentences; 1 texts with the warning 'split'" in caplog.text
 
 

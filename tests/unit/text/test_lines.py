@@ -25,7 +25,7 @@ def test_only_a_line_feed_ends_a_line(data, lines):
     assert list(read_lines(io.BytesIO(data))) == lines
 
 
-def test_a_long_line_is_cut_and_stays_one():
+def test_a_long_line_is_truncated_and_stays_one():
     data = b"a" * 100 + b"\n" + b"b" * 7 + b"\n" + b"c" * 10 + b"\n" + b"d" * 23
     assert list(read_lines(io.BytesIO(data), 10)) == [b"a" * 10, b"b" * 7, b"c" * 10, b"d" * 10]
 

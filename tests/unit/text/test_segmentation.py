@@ -41,6 +41,11 @@ CASES = {
         "Sie kam z. B. mit der Bahn, d. h. pünktlich.| Er ging i. d. R. zu Fuß.",
         "Ludwig XIV. König von Frankreich starb.| „Ja.“| »Nein.« sagte er.",
         "Die 2. Liga spielt.| Das Werk (Nr. 5) usw. Abb. 3 zeigt es.",
+        # A headline has no punctuation.
+        "Neue Schule eröffnet| Die Kinder freuen sich.| Ein Fest in Bonn| Es gab Kuchen.",
+        "„Wir bleiben“| Der Verein zieht nicht um.",
+        "Er sah den Spielfilm Das Boot und las in Der Spiegel davon.| Sie wohnt in Den Haag.",
+        "Wie Sie wissen, hat Frau Kunz das Wie und das Warum erklärt: Die Antwort (A) Der Satz 5 Ein Haus.",
     ],
     "fr": ["« Bonjour ! » dit-il.| M. Dupont est parti.| « Oui. »| Elle dort.", "J.-C. Dupont et Mme. Le Roy dorment."],
     "el": ["Τι κάνεις;| Καλά.| Ο κ. Παπαδόπουλος ήρθε."],
@@ -52,6 +57,7 @@ CASES = {
         "यह एक वाक्य है।| यह दूसरा है।",
         "Hello.| Как дела?| 好。|Fin.",
         "Am 3. Oktober war es.| Ende.",
+        "The film is called Die Hard and the river Der Fluss.",
     ],
 }
 

@@ -117,7 +117,7 @@ def test_later_ones_are_set_aside_and_no_longer_count(tmp_path):
     assert verify_checkpoint(tmp_path / "step-00000100.aside")["step"] == 100
 
 
-def test_a_failed_write_says_so_and_changes_nothing(tmp_path, monkeypatch):
+def test_a_failed_write_raises_and_changes_nothing(tmp_path, monkeypatch):
     save_checkpoint(tmp_path / "best", MODEL, step=5)
 
     def full(*_):
@@ -157,3 +157,20 @@ def test_weights_that_are_integers_are_rejected(tmp_path):
         CheckpointError, match=r"model\.safetensors: expected weights of a floating type.*'a/kernel' int64"
     ):
         checkpoints.load_model_tensors(path)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: expected weights of a floating type"):
+        checkpoints.ModelTensors(path)["a/kernel"]
+
+
+def test_weights_may_be_read_one_by_one(tmp_path):
+    weights = {"a/kernel": np.arange(6, dtype=np.float32).reshape(2, 3), "b/bias": np.ones(5, np.float16)}
+    path = save_checkpoint(tmp_path / "x", weights, step=1)
+    found = checkpoints.ModelTensors(path)
+    assert sorted(found) == sorted(weights) and len(found) == 2 and "c" not in found
+    for name, value in weights.items():
+        np.testing.assert_array_equal(found[name], value)
+    data = (path / "model.safetensors").read_bytes()
+    (path / "model.safetensors").write_bytes(data[:-1])
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: expected a file that can be read"):
+        found["a/kernel"]
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: expected a file that can be read"):
+        checkpoints.ModelTensors(path)

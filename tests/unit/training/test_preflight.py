@@ -43,7 +43,7 @@ def test_every_one_runs_as_padding_in_the_rows_of_a_replica(batching):
     assert not any(np.any(array) for batch in tried for array in batch.values())
 
 
-def test_the_size_is_told_before_the_step_runs(caplog):
+def test_the_size_is_logged_before_the_step_runs(caplog):
     def exhausted(*_):
         assert "Trying the largest batch, 41 rows of 8 source and 8 target tokens." in caplog.text
         raise MemoryError

@@ -33,7 +33,7 @@ def test_batches_come_with_the_position_after_them():
 
 
 class Failing:
-    """A dataset that fails after some batches, as where a data service loses a worker; opened again it goes on."""
+    """A dataset that fails after some batches, as when a data service loses a worker; opened again it continues."""
 
     def __init__(self, fail_after):
         self.fail_after, self.opened = fail_after, []

@@ -61,19 +61,40 @@ class AblationOptions:
         scale: factor of all widths (d_model, d_ff, d_k, d_v). Heads stay as they are, so that "h=1" is one head.
         depth_scale: factor of the numbers of layers.
         settings: overrides such as "training.batch_tokens=2048", for every row.
+        minutes: of training, the same for every row, instead of steps: each row has as many steps as fit.
+        seeds: one training per row and seed; none: one training with the row's own seed.
+        averaged: score the average of the last checkpoints instead of the last one.
     """
 
     steps: int | None = None
     scale: float = 1.0
     depth_scale: float = 1.0
     settings: tuple[str, ...] = ()
+    minutes: float | None = None
+    seeds: tuple[int, ...] = ()
+    averaged: bool = False
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.minutes is not None:
+            raise ConfigError(f"Expected steps or minutes. Received: {self.steps} steps and {self.minutes:g} minutes.")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ConfigError(f"Expected minutes above 0. Received: {self.minutes:g}.")
+
+
+def run_name(row: str, seed: int | None) -> str:
+    """The directory of one training of a row."""
+    return row if seed is None else f"{row}-seed{seed}"
 
 
 def row_configs(rows: Sequence[str], options: AblationOptions) -> dict[str, Config]:
-    """The configuration of each row by its name; rows that scaling makes the same model are rejected."""
+    """The configuration of each training by its name; rows that scaling makes the same model are rejected."""
     if not rows:
         raise ConfigError("Expected at least one row, such as base or A1. Received: none.")
-    configs = {name: _row_config(name, options) for name in dict.fromkeys(rows)}
+    configs = {
+        run_name(name, seed): _row_config(name, options, seed)
+        for seed in options.seeds or (None,)
+        for name in dict.fromkeys(rows)
+    }
     seen: dict[tuple, str] = {}
     for name, config in configs.items():
         same = seen.setdefault((config.model, config.training), name)
@@ -85,16 +106,25 @@ def row_configs(rows: Sequence[str], options: AblationOptions) -> dict[str, Conf
     return configs
 
 
-def _row_config(name: str, options: AblationOptions) -> Config:
+def _row_config(name: str, options: AblationOptions, seed: int | None) -> Config:
     preset = get_preset(name)
     _check_settings(preset, options.settings)
     config = dataclasses.replace(preset, model=scale_model(preset.model, options.scale, options.depth_scale))
     if options.steps is not None:
-        # A run that is shorter than the warm-up would never reach the schedule's peak.
-        warmup = max(1, min(preset.training.warmup_steps, options.steps // 4))
-        training = dataclasses.replace(config.training, max_steps=options.steps, warmup_steps=warmup)
-        config = dataclasses.replace(config, training=training)
-    return config.override(list(options.settings))
+        config = with_steps(config, options.steps)
+    seeds = [] if seed is None else [f"training.seed={seed}"]
+    return config.override([*options.settings, *seeds])
+
+
+def with_steps(config: Config, steps: int) -> Config:
+    """The configuration with so many training steps, and a warm-up of at most a quarter of them.
+
+    A run that is shorter than its warm-up would never reach the peak of the schedule.
+    """
+    warmup = max(1, min(config.training.warmup_steps, steps // 4))
+    return dataclasses.replace(
+        config, training=dataclasses.replace(config.training, max_steps=steps, warmup_steps=warmup)
+    )
 
 
 def scale_model(model: ModelConfig, scale: float, depth_scale: float = 1.0) -> ModelConfig:

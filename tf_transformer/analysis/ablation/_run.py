@@ -1,30 +1,41 @@
 """An ablation as one call: rows are trained and scored one after another."""
 
+import dataclasses
 import logging
 import os
 import pathlib
 import platform
+import shutil
+import statistics
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from tf_transformer._files import atomic_write, write_json, write_text
 from tf_transformer.analysis.ablation._report import RESULT, RowResult, Setting, ablation_figure, as_json, markdown
-from tf_transformer.analysis.ablation._rows import AblationOptions, row_configs
+from tf_transformer.analysis.ablation._rows import PAPER, AblationOptions, row_configs, run_name, with_steps
 from tf_transformer.config import Config
 from tf_transformer.data import PreparedDataset
 from tf_transformer.decoding import LoadedModel, Translator
 from tf_transformer.evaluation import evaluate
-from tf_transformer.presets import PRESETS, count_parameters
+from tf_transformer.presets import ROWS, count_parameters
 from tf_transformer.training import TrainingResult, check_config, check_dataset, read_log, train, with_vocabulary
-from tf_transformer.workdir import CONFIG, Workdir, package_versions
+from tf_transformer.workdir import CONFIG, Workdir, average_last, package_versions
+
+PROBE_STEPS = 100
+"""Steps that measure how many fit into a number of minutes."""
 
 
 def score_row(
-    row: str, directory: pathlib.Path, prepared: PreparedDataset, split: str, training: TrainingResult
+    directory: pathlib.Path, prepared: PreparedDataset, split: str, training: TrainingResult, averaged: bool = False
 ) -> RowResult:
-    """Scores the last checkpoint on a split, as the paper's Table 3 does: beam search, no averaging."""
+    """Score the last checkpoint on a split, as the paper's Table 3 does, or the average of the last checkpoints."""
     workdir = Workdir(directory)
+    row = workdir.config.preset
     sources, references = prepared.lines(split)
-    model = LoadedModel(Translator.from_workdir(directory, "latest"), row)
+    if averaged:
+        average_last(workdir)
+    model = LoadedModel(Translator.from_workdir(directory, "average" if averaged else "latest"), row)
     evaluation = evaluate(model, sources, references, prepared.target_language, bootstrap=0)
     scores = {score.key: score for score in evaluation.scores}
     return RowResult(
@@ -41,6 +52,8 @@ def score_row(
         sentences=len(sources),
         training_seconds=step_seconds(workdir),
         scoring_seconds=evaluation.seconds,
+        seed=workdir.config.training.seed,
+        averaged=averaged,
     )
 
 
@@ -48,6 +61,14 @@ def step_seconds(workdir: Workdir) -> float:
     """Seconds spent in the training steps of a run, over all its sessions, from its log."""
     events = [event for event in read_log(workdir.logs) if event["event"] == "train"]
     return sum(event["tokens"] / event["tokens_per_second"] for event in events if event["tokens_per_second"])
+
+
+def seconds_per_step(workdir: Workdir) -> float:
+    """Median time of a training step, from the log of a run; the first line has the compilation, and is left out."""
+    events = [event for event in read_log(workdir.logs) if event["event"] == "train" and event["tokens_per_second"]]
+    steps = np.diff([0, *(event["step"] for event in events)])
+    times = [event["tokens"] / event["tokens_per_second"] / count for event, count in zip(events, steps)]
+    return statistics.median(times[1:] or times)
 
 
 TABLE = "table"
@@ -87,25 +108,29 @@ class Ablation:
         self.workdir = pathlib.Path(workdir)
         self._options, self._split, self._train = options, split, train
         self._configs = self._configs_of(rows)
-        self._setting = Setting(command, _described(self._prepared), split, options, _hardware(), package_versions())
+        title = "The rows of Table 3" if PAPER.keys() & set(rows) else "Contribution of each technique"
+        self._setting = Setting(
+            command, _described(self._prepared), split, options, _hardware(), package_versions(), title
+        )
 
     def run(self) -> tuple[list[RowResult], TrainingResult | None]:
         """Trains what is missing.
 
         Returns:
-            The rows of the table in the order of the presets: those asked for, and what else is finished in `workdir`
+            The rows of the table in the order of the presets: those of this call, and others that finished in `workdir`
             with these options; and the training that was interrupted, or None.
         """
         results = self._finished_before()
-        for index, (name, config) in enumerate(self._configs.items(), start=1):
+        for index, name in enumerate(self._configs, start=1):
             directory, place = self.workdir / name, f"row {name} ({index} of {len(self._configs)})"
-            result = self._kept(directory, config)
+            config, training = self._with_time(name)
+            result = None if training else self._kept(directory, config)
             if result is None:
                 logger.info("%s", place)
-                training = self._train(self._prepared.path, directory, config)
+                training = training or self._train(self._prepared.path, directory, config)
                 if training.ended == "interrupted":
                     return _in_order(results), training
-                result = score_row(name, directory, self._prepared, self._split, training)
+                result = score_row(directory, self._prepared, self._split, training, self._options.averaged)
                 result.save(directory)
             else:
                 logger.info("%s is finished: kept", place)
@@ -117,17 +142,44 @@ class Ablation:
         configs = row_configs(rows, self._options)
         return {name: with_vocabulary(config, self._prepared.tokenizers) for name, config in configs.items()}
 
+    def _with_time(self, name: str) -> tuple[Config, TrainingResult | None]:
+        """The configuration of a row with the steps that fit into its minutes; the training if it was interrupted.
+
+        They are measured once, in a training that is discarded; a row that was begun keeps its number of steps.
+        """
+        config, directory = self._configs[name], self.workdir / name
+        if self._options.minutes is None:
+            return config, None
+        if (directory / CONFIG).is_file():
+            return with_steps(config, Workdir(directory).config.training.max_steps), None
+        probe = self.workdir / f"{name}.probe"
+        short = with_steps(config, PROBE_STEPS)
+        short = dataclasses.replace(
+            short, training=dataclasses.replace(short.training, validation_steps=PROBE_STEPS + 1)
+        )
+        training = self._train(self._prepared.path, probe, short)
+        if training.ended == "interrupted":
+            return config, training
+        steps = max(1, round(60 * self._options.minutes / seconds_per_step(Workdir(probe))))
+        shutil.rmtree(probe)
+        logger.info("row %s: %d steps in %g minutes", name, steps, self._options.minutes)
+        return with_steps(config, steps), None
+
     def _finished_before(self) -> list[RowResult]:
-        """Rows that were not asked for now, but belong into the same table."""
+        """Rows that are not part of this call, but of the same table."""
         results = []
-        for name in PRESETS:
-            if name not in self._configs and (self.workdir / name / RESULT).is_file():
-                try:
-                    result = self._kept(self.workdir / name, self._configs_of([name])[name])
-                except ValueError as error:
-                    logger.info("Row %s stays out of the table: %s", name, error)
-                    continue
-                results += [result] if result else []
+        for row in ROWS:
+            for name in (run_name(row, seed) for seed in self._options.seeds or (None,)):
+                if name not in self._configs and (self.workdir / name / RESULT).is_file():
+                    try:
+                        config = self._configs_of([row])[name]
+                        if self._options.minutes is not None:
+                            config = with_steps(config, Workdir(self.workdir / name).config.training.max_steps)
+                        result = self._kept(self.workdir / name, config)
+                    except ValueError as error:
+                        logger.info("Row %s stays out of the table: %s", name, error)
+                        continue
+                    results += [result] if result else []
         return results
 
     def markdown(self, results: Sequence[RowResult]) -> str:
@@ -146,7 +198,7 @@ class Ablation:
         check_config(saved.config, config, directory)
         check_dataset(saved.dataset_info, self._prepared.info, directory, self._prepared.path)
         result = RowResult.load(directory)
-        if result is None or result.split != self._split:
+        if result is None or (result.split, result.averaged) != (self._split, self._options.averaged):
             return None
         return result if result.ended == "early stopping" or result.steps >= config.training.max_steps else None
 
@@ -162,7 +214,7 @@ class Ablation:
 
 def _in_order(results: Sequence[RowResult]) -> list[RowResult]:
     """Rows in the order of the presets, which is that of the paper."""
-    return sorted(results, key=lambda result: list(PRESETS).index(result.row))
+    return sorted(results, key=lambda result: (list(ROWS).index(result.row), result.seed))
 
 
 def _described(prepared: PreparedDataset) -> str:

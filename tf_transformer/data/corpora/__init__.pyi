@@ -1,3 +1,7 @@
+from ._beam_files import BLOCK_LINES as BLOCK_LINES
+from ._beam_files import blocks_of as blocks_of
+from ._beam_files import open_parallel_files_on_beam as open_parallel_files_on_beam
+from ._beam_files import open_text_files_on_beam as open_text_files_on_beam
 from ._corpus import Corpus as Corpus
 from ._corpus import CorpusError as CorpusError
 from ._corpus import LanguagePair as LanguagePair
@@ -11,6 +15,7 @@ from .phrasebook.corpus import AlignedPair as AlignedPair
 from .phrasebook.corpus import phrasebook_alignments as phrasebook_alignments
 
 __all__ = [
+    "BLOCK_LINES",
     "AlignedPair",
     "Corpus",
     "CorpusError",
@@ -18,8 +23,11 @@ __all__ = [
     "Pair",
     "Split",
     "WeightedFiles",
+    "blocks_of",
     "open_corpus",
+    "open_parallel_files_on_beam",
     "open_text_files",
+    "open_text_files_on_beam",
     "open_tfds_corpus",
     "phrasebook_alignments",
 ]

@@ -81,7 +81,7 @@ class Corpus:
 
 
 def direction(spec: str, pair: tuple[str, str], source: str | None, target: str | None) -> tuple[str, str]:
-    """The source and target language of a corpus of two languages: as asked for, else in the pair's own order.
+    """The source and target language of a corpus of two languages: as chosen, else in the pair's own order.
 
     Naming one language is enough, the other side is the other one.
     """
@@ -89,10 +89,10 @@ def direction(spec: str, pair: tuple[str, str], source: str | None, target: str 
     if source is None and target is None:
         return first, second
     other = {first: second, second: first}
-    asked = source or other.get(target or "", ""), target or other.get(source or "", "")
-    if asked not in ((first, second), (second, first)):
+    chosen = source or other.get(target or "", ""), target or other.get(source or "", "")
+    if chosen not in ((first, second), (second, first)):
         raise CorpusError(
             f"Expected the languages {first} and {second} of {spec}. Received: source_language={source!r} and "
             f"target_language={target!r}; give --source-language and --target-language as these two, in either order."
         )
-    return asked
+    return chosen

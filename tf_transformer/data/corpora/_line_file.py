@@ -18,7 +18,7 @@ MAX_LINE_BYTES = 64 << 20
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
@@ -40,6 +40,11 @@ class LineFile:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._check_start()
+
+    @classmethod
+    def of(cls, path: str | Path | LineFile) -> LineFile:
+        """The file of a path, or one that is open already."""
+        return path if isinstance(path, LineFile) else cls(path)
 
     def __iter__(self) -> Iterator[bytes]:
         number = 0
@@ -86,7 +91,7 @@ class LineFile:
             )
 
     def _open(self) -> BinaryIO:
-        opener = _OPENERS.get(self.path.suffix.lower(), open)
+        opener = OPENERS.get(self.path.suffix.lower(), open)
         return opener(self.path, "rb")
 
     def _read_start(self) -> bytes:

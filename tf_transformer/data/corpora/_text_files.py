@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -27,8 +27,8 @@ class WeightedFiles:
         languages: codes of source and target, in a corpus of several language pairs.
     """
 
-    source: str | Path | None
-    target: str | Path | None = None
+    source: str | Path | LineFile | None
+    target: str | Path | LineFile | None = None
     weight: float = 1.0
     languages: LanguagePair | None = None
 
@@ -42,8 +42,8 @@ class ParallelFiles:
     count: int
 
     @classmethod
-    def open(cls, source: str | Path, target: str | Path) -> ParallelFiles:
-        source_file, target_file = LineFile(source), LineFile(target)
+    def open(cls, source: str | Path | LineFile, target: str | Path | LineFile) -> ParallelFiles:
+        source_file, target_file = LineFile.of(source), LineFile.of(target)
         counts = source_file.count(), target_file.count()
         if counts[0] != counts[1]:
             raise _different_counts(source_file, target_file, *counts)
@@ -68,8 +68,8 @@ class TabbedFile:
     count: int
 
     @classmethod
-    def open(cls, path: str | Path) -> TabbedFile:
-        file = LineFile(path)
+    def open(cls, path: str | Path | LineFile) -> TabbedFile:
+        file = LineFile.of(path)
         split = cls(file, file.count())
         next(iter(split))  # a file that is no TSV is rejected now, not after the work on another split
         return split
@@ -167,52 +167,60 @@ def _open_splits(files: Mapping[str, Files | None], needed: str) -> dict[str, An
 
 
 def _open_split(name: str, files: Files) -> ParallelFiles | TabbedFile | FileSet:
-    listed = [WeightedFiles(*files)] if isinstance(files, tuple) else list(files)
-    opened = [(_open_files(name, *pair), own) for own in listed for pair in _expand(name, own)]
-    parts = tuple((part, own.weight) for part, own in opened)
+    listed = expand(name, files, _find)
+    parts = tuple((_open_files(name, own), own.weight) for own in listed)
     if all(own.languages for own in listed):
-        return FileSet(parts, tuple(own.languages for _, own in opened if own.languages))
+        return FileSet(parts, tuple(own.languages for own in listed if own.languages))
     if len(parts) == 1 and parts[0][1] == 1.0:
         return parts[0][0]
     return FileSet(parts)
 
 
-def _expand(name: str, files: WeightedFiles) -> list[tuple[str | Path | None, str | Path | None]]:
-    """The files that globs stand for, in the order of their names; source and target must have equally many."""
+def expand(name: str, files: Files, find: Callable[[Any], Sequence[Any]]) -> list[WeightedFiles]:
+    """The files of a split without wildcards, in the order of their names.
+
+    Args:
+        name: the split.
+        files: of the split.
+        find: returns the files that a pattern matches, which is not None.
+    """
+    listed = [WeightedFiles(*files)] if isinstance(files, tuple) else files
+    return [one for own in listed for one in _expand(name, own, find)]
+
+
+def _expand(name: str, files: WeightedFiles, find: Callable[[Any], Sequence[Any]]) -> list[WeightedFiles]:
     if not 0 < files.weight < float("inf"):
         raise CorpusError(f"Expected a --{name}-weight above 0. Received: {files.weight} for {files.source}.")
-    sources, targets = _glob(files.source), _glob(files.target)
-    if files.source is None or files.target is None:
-        return [(source, None) for source in sources] or [(None, files.target)]
-    if len(sources) != len(targets):
+    found = [[None] if pattern is None else list(find(pattern)) for pattern in (files.source, files.target)]
+    for pattern, own in zip((files.source, files.target), found):
+        if not own:
+            raise CorpusError(f"Expected files for {pattern}. Received: none that matches; check the pattern.")
+    if files.target is None:
+        found[1] *= len(found[0])
+    if len(found[0]) != len(found[1]):
         raise CorpusError(
-            f"Expected as many source files as target files. Received: {len(sources)} for {files.source} and "
-            f"{len(targets)} for {files.target}; name them so that both sides sort alike."
+            f"Expected as many source files as target files. Received: {len(found[0])} for {files.source} and "
+            f"{len(found[1])} for {files.target}; name them so that both sides sort alike."
         )
-    return list(zip(sources, targets))
+    return [dataclasses.replace(files, source=source, target=target) for source, target in zip(*found)]
 
 
-def _glob(pattern: str | Path | None) -> list[str | Path]:
+def _find(pattern: str | Path | LineFile) -> Sequence[str | Path | LineFile]:
     """The files that a pattern matches; a name without wildcards, or of a file that exists, stands for itself."""
-    if pattern is None:
-        return []
-    if Path(pattern).exists() or not glob.has_magic(str(pattern)):
+    if isinstance(pattern, LineFile) or Path(pattern).exists() or not glob.has_magic(str(pattern)):
         return [pattern]
-    found: list[str | Path] = [*sorted(glob.glob(str(pattern)))]
-    if not found:
-        raise CorpusError(f"Expected files for {pattern}. Received: none that matches; check the pattern.")
-    return found
+    return sorted(glob.glob(str(pattern)))
 
 
-def _open_files(name: str, source: str | Path | None, target: str | Path | None) -> ParallelFiles | TabbedFile:
-    if source is None:
+def _open_files(name: str, files: WeightedFiles) -> ParallelFiles | TabbedFile:
+    if files.source is None:
         raise CorpusError(
-            f"Expected a source for {target}. Received: no --{name}-source. Give both files, or one TSV as "
+            f"Expected a source for {files.target}. Received: no --{name}-source. Give both files, or one TSV as "
             f"--{name}-source."
         )
-    if target is None:
-        return TabbedFile.open(source)
-    return ParallelFiles.open(source, target)
+    if files.target is None:
+        return TabbedFile.open(files.source)
+    return ParallelFiles.open(files.source, files.target)
 
 
 def _different_counts(source: LineFile, target: LineFile, source_lines: int, target_lines: int) -> CorpusError:

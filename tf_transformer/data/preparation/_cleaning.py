@@ -188,7 +188,7 @@ class Cleaner:
 
         `seen` are the pairs of other files of the same split, which count as duplicates.
         """
-        self._announce(report)
+        report.add(self.empty_report())
         if self.drop_duplicates and seen is None:
             seen = SeenPairs()
         pairs = iter(pairs)
@@ -202,12 +202,14 @@ class Cleaner:
             report.kept += len(kept)
             yield from kept
 
-    def _announce(self, report: CleaningReport) -> None:
-        """Add every step with a count of 0, so that the report contains all steps."""
+    def empty_report(self) -> CleaningReport:
+        """A report in which every step has a count of 0."""
+        report = CleaningReport()
         report.changed.update({step.name: 0 for step in self.changes})
         report.dropped.update({step.name: 0 for step in self.filters})
         if self.drop_duplicates:
             report.dropped.update({"duplicate": 0})
+        return report
 
     def _judge(self, batch: list[Pair], report: CleaningReport) -> list[Pair]:
         kept = []

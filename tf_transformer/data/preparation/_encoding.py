@@ -8,7 +8,7 @@ import dataclasses
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
@@ -17,7 +17,7 @@ import numpy as np
 
 from tf_transformer.data._pair_ids import PairIds, id_type
 from tf_transformer.data.corpora import LanguagePair, Pair
-from tf_transformer.data.preparation._spool import Chunk
+from tf_transformer.data.preparation._spool import PairChunk
 from tf_transformer.text import Languages, Subwords
 
 # Below this many chunks a second process costs more than it saves.
@@ -71,7 +71,7 @@ class Encoder:
     def dtype(self) -> np.dtype:
         return id_type(max(self.source.vocab_size, self.target.vocab_size))
 
-    def __call__(self, chunk: Chunk) -> Encoded:
+    def __call__(self, chunk: PairChunk) -> Encoded:
         sources, targets = chunk.read()
         held = [i for i in range(chunk.pairs) if chunk.first + i in self.held_out]
         held_out = [(sources[i], targets[i]) for i in held]
@@ -102,7 +102,7 @@ class Encoder:
         return list(zip(*self.languages.tagged(source, target, *sides)))
 
 
-def encode_chunks(encoder: Encoder, chunks: list[Chunk], workers: int) -> Iterator[Encoded]:
+def encode_chunks(encoder: Encoder, chunks: Sequence[PairChunk], workers: int) -> Iterator[Encoded]:
     """The chunks as ids, in order, whatever the number of workers."""
     if workers < 2 or len(chunks) < _MIN_PARALLEL_CHUNKS:
         yield from map(encoder, chunks)
@@ -120,7 +120,7 @@ def encode_chunks(encoder: Encoder, chunks: list[Chunk], workers: int) -> Iterat
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _in_order(pool: ProcessPoolExecutor, chunks: Iterable[Chunk], ahead: int) -> Iterator[Encoded]:
+def _in_order(pool: ProcessPoolExecutor, chunks: Iterable[PairChunk], ahead: int) -> Iterator[Encoded]:
     """Results in the order of the chunks, with a bounded number of them waiting in memory."""
     waiting: collections.deque[Future] = collections.deque()
     for chunk in chunks:
@@ -149,6 +149,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _encode(chunk: Chunk) -> Encoded:
+def _encode(chunk: PairChunk) -> Encoded:
     assert _worker_encoder is not None  # set by _start_worker
     return _worker_encoder(chunk)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tf_transformer.data._prepared import PreparedError
 from tf_transformer.data.corpora import Corpus, LanguagePair
-from tf_transformer.data.preparation._spool import Spool
+from tf_transformer.data.preparation._engine import CleanPairs
 from tf_transformer.text import Languages, Tokenizer, TokenizerPair, tag_of
 
 
@@ -66,16 +66,16 @@ def _only_pair(corpus: Corpus) -> tuple[LanguagePair]:
     return ((corpus.source_language or "", corpus.target_language or ""),)
 
 
-def balance(spool: Spool, languages: Sequence[LanguagePair], temperature: float) -> None:
+def balance(cleaned: CleanPairs, languages: Sequence[LanguagePair], temperature: float) -> None:
     """Multiply the weights of the parts, so that small language pairs are repeated.
 
     A pair is sampled in proportion to n ** (1 / temperature), and the largest has each of its n pairs once.
     """
     counts: collections.Counter = collections.Counter()
-    for chunk in spool.chunks:
+    for chunk in cleaned.chunks:
         counts[languages[chunk.part]] += chunk.pairs
     largest = max(counts.values())
     factors = {pair: (largest / count) ** (1.0 - 1.0 / temperature) for pair, count in counts.items()}
-    spool.chunks = [
-        dataclasses.replace(chunk, weight=chunk.weight * factors[languages[chunk.part]]) for chunk in spool.chunks
+    cleaned.chunks = [
+        dataclasses.replace(chunk, weight=chunk.weight * factors[languages[chunk.part]]) for chunk in cleaned.chunks
     ]

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tf_transformer._files import atomic_directory, remove_leftovers_of
-from tf_transformer._progress import Progress
 from tf_transformer.data._prepared import INFO, PreparedDataset, PreparedError, read_info
-from tf_transformer.data.corpora import Corpus, Split
-from tf_transformer.data.preparation._cleaning import CleaningReport, training_cleaner
+from tf_transformer.data.corpora import Corpus
+from tf_transformer.data.preparation._cleaning import Cleaner, CleaningReport, training_cleaner
 from tf_transformer.data.preparation._dataset_info import describe, differences, fingerprint, write_info
 from tf_transformer.data.preparation._encoding import Encoder
+from tf_transformer.data.preparation._engine import CleanPairs, Engine, OneMachine, parts_of
 from tf_transformer.data.preparation._held_out import write_texts, write_validation_records
 from tf_transformer.data.preparation._language_pairs import (
     balance,
@@ -25,16 +25,14 @@ from tf_transformer.data.preparation._language_pairs import (
     target_tags,
     trained_pair,
 )
-from tf_transformer.data.preparation._split_records import MAX_SHARDS, write_training_split
-from tf_transformer.data.preparation._spool import SeenPairs, Spool
-from tf_transformer.text import Subsample, Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
+from tf_transformer.data.preparation._split_records import MAX_SHARDS
+from tf_transformer.text import Tokenizer, TokenizerPair, default_vocab_size, save_tokenizers, train_model
 
 logger = logging.getLogger(__name__)
 
 # The phrasebook has a small lexicon: frequent words have a piece of their own, endings and numbers are put together.
 # 256 of the pieces are bytes, which it does not need.
 PHRASEBOOK_VOCAB_SIZE = 2256
-_VOCABULARY_BYTES = 512 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +79,7 @@ def prepare(
     workers: int | None = None,
     overwrite: bool = False,
     command: str = "",
+    engine: Engine | None = None,
 ) -> PreparedDataset:
     """Write a prepared directory; do nothing if it was already prepared from the same inputs.
 
@@ -92,24 +91,25 @@ def prepare(
         workers: worker processes for encoding; None for one per core. The result does not depend on it.
         overwrite: whether a directory that was prepared before, from the same inputs or others, is replaced.
         command: command to record in `dataset.json`.
+        engine: what cleans and encodes the training pairs; None for this machine. The result does not depend on it.
     """
     options = options or PrepareOptions()
     output = pathlib.Path(output)
     if tokenizers is not None:
         check_tokenizers(corpus, tokenizers)
-    inputs = _inputs(corpus, options, tokenizers)
+    inputs = inputs_of(corpus, options, tokenizers)
     remove_leftovers_of(output)
     if _is_done(output, corpus, inputs, overwrite):
         logger.info("%s is prepared from the same inputs already: nothing to do", output)
         return PreparedDataset(output)
     with atomic_directory(output, exclusive=True) as directory:
-        workers = workers or os.cpu_count() or 1
-        splits, tokenizers, trained_on = _write(directory, corpus, options, tokenizers, workers, fingerprint(inputs))
+        engine = engine or OneMachine(workers)
+        splits, tokenizers, trained_on = _write(directory, corpus, options, tokenizers, engine, fingerprint(inputs))
         write_info(directory, describe(corpus, inputs, tokenizers, trained_on, splits, command))
     return PreparedDataset(output)
 
 
-def _inputs(corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair | None) -> dict[str, object]:
+def inputs_of(corpus: Corpus, options: PrepareOptions, tokenizers: TokenizerPair | None) -> dict[str, object]:
     """Everything that decides the contents: equal inputs, equal directory."""
     given = dataclasses.asdict(options)
     if options.temperature == 1.0:
@@ -166,31 +166,31 @@ def _write(
     corpus: Corpus,
     options: PrepareOptions,
     tokenizers: TokenizerPair | None,
-    workers: int,
+    engine: Engine,
     dataset: str,
 ) -> tuple[dict, TokenizerPair, int]:
     """Write all but `dataset.json`; return the facts of the splits, the tokenizers and their training pairs."""
-    spool = Spool(directory / "train.spool")
-    sample = Subsample(options.vocabulary_pairs, _VOCABULARY_BYTES, options.seed)
-    reports = _clean_training(corpus, options, spool, sample)
+    cleaned = engine.clean(corpus, _cleaner(options), directory, options.vocabulary_pairs, options.seed)
+    reports = cleaned.reports
+    if not cleaned.pairs:
+        raise _nothing_left(_total(reports))
     if corpus.language_pairs:
-        balance(spool, corpus.languages_of("train"), options.temperature)
-    texts = [] if tokenizers else sample.texts()
-    tokenizers = tokenizers or trained_pair(corpus, _train(texts, corpus, options, spool.pairs))
+        balance(cleaned, corpus.languages_of("train"), options.temperature)
+    texts = [] if tokenizers else cleaned.sample()
+    tokenizers = tokenizers or trained_pair(corpus, _train(texts, corpus, options, cleaned.pairs))
     save_tokenizers(tokenizers, directory)
-    held_out = _choose_held_out(corpus, spool.pairs, options)
+    held_out = _choose_held_out(corpus, cleaned.pairs, options)
     encoder = Encoder(
         tokenizers.source.subwords,
         tokenizers.target.subwords,
         options.max_length,
         held_out,
-        shards=_num_shards(spool, options),
+        shards=_num_shards(cleaned, options),
         seed=options.seed,
         languages=tokenizers.languages,
         part_languages=part_languages(corpus, len(reports)) if tokenizers.languages else (),
     )
-    train = write_training_split(directory, spool, encoder, workers, dataset)
-    (directory / "train.spool").unlink()
+    train = engine.encode(directory, cleaned, encoder, dataset)
     report = _total(reports)
     report.dropped["too_many_tokens"] += train.too_long
     report.dropped["empty"] += train.empty
@@ -207,42 +207,18 @@ def _write(
     return {"train": facts, **texts_written}, tokenizers, len(texts)
 
 
-def _num_shards(spool: Spool, options: PrepareOptions) -> int:
-    pairs = sum(chunk.pairs * chunk.weight for chunk in spool.chunks)
-    return min(MAX_SHARDS, max(1, math.ceil(pairs / options.shard_pairs)))
-
-
-def _clean_training(corpus: Corpus, options: PrepareOptions, spool: Spool, sample: Subsample) -> list[CleaningReport]:
-    """Read the training files once: write clean pairs to the spool, and sample some for the vocabulary."""
-    cleaner = training_cleaner(
+def _cleaner(options: PrepareOptions) -> Cleaner:
+    return training_cleaner(
         max_words=options.max_length,
         max_ratio=options.max_ratio,
         drop_identical=options.drop_identical,
         drop_duplicates=options.drop_duplicates,
     )
-    reports, seen = [], SeenPairs()
-    with Progress("reading and cleaning", corpus.splits["train"].count) as progress:
-        for number, (split, weight) in enumerate(_parts(corpus)):
-            spool.start_part(number, weight)
-            reports.append(CleaningReport())
-            shown = 0
-            for pair in cleaner.clean(split, reports[-1], seen):
-                spool.add(pair)
-                sample.add(b"%b\n%b" % pair)
-                if reports[-1].read != shown:
-                    progress.update(reports[-1].read - shown)
-                    shown = reports[-1].read
-            progress.update(reports[-1].read - shown)
-    spool.close()
-    if not spool.pairs:
-        raise _nothing_left(_total(reports))
-    return reports
 
 
-def _parts(corpus: Corpus) -> list[tuple[Split, float]]:
-    """The files of the training split with their weights; a corpus that is not of files has one part."""
-    split = corpus.splits["train"]
-    return list(getattr(split, "parts", [(split, 1.0)]))
+def _num_shards(cleaned: CleanPairs, options: PrepareOptions) -> int:
+    pairs = sum(chunk.pairs * chunk.weight for chunk in cleaned.chunks)
+    return min(MAX_SHARDS, max(1, math.ceil(pairs / options.shard_pairs)))
 
 
 def _total(reports: list[CleaningReport]) -> CleaningReport:
@@ -262,7 +238,7 @@ def _nothing_left(report: CleaningReport) -> ValueError:
 def _part_facts(corpus: Corpus, reports: list[CleaningReport], pairs: dict[int, int]) -> list[dict[str, object]]:
     """For each of several training files its names, its weight, what cleaning did, and the pairs in the records."""
     identities: Any = corpus.identity["train"]
-    parts = zip(identities, _parts(corpus), reports)
+    parts = zip(identities, parts_of(corpus), reports)
     return [
         {
             "files": [facts["name"] for facts in identity.values() if isinstance(facts, dict)],

@@ -1,19 +1,20 @@
 """Writing of a split's records: pairs of ids into shards, with their counts."""
 
 import pathlib
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tf_transformer._files import sha256_of_file
 from tf_transformer._progress import Progress
 from tf_transformer.data._pair_ids import PairIds
-from tf_transformer.data._prepared import lengths_name, record_origin
+from tf_transformer.data._prepared import lengths_name, record_origin, shard_name
 from tf_transformer.data._records import ShardWriter
 from tf_transformer.data._shapes import LengthCounts
 from tf_transformer.data.corpora import Pair
 from tf_transformer.data.preparation._dataset_info import file_facts, length_facts, ratio_facts
 from tf_transformer.data.preparation._encoding import Encoder, encode_chunks
-from tf_transformer.data.preparation._spool import Spool
+from tf_transformer.data.preparation._spool import PairChunk
 
 MAX_SHARDS = 128
 """All shards are open at the same time, and some systems allow no more than 256 open files."""
@@ -31,7 +32,7 @@ class SplitWriter:
 
     def __init__(self, directory: pathlib.Path, split: str, shards: int, fingerprint: str):
         self._directory, self._split = directory, split
-        paths = [directory / f"{split}-{number:05d}.tfrecord" for number in range(shards)]
+        paths = [directory / shard_name(split, number) for number in range(shards)]
         self._shards = [ShardWriter(path, record_origin(fingerprint, path.name)) for path in paths]
         self._counts = LengthCounts(np.zeros((0, 2), np.int64), np.zeros(0, np.int64))
 
@@ -50,26 +51,34 @@ class SplitWriter:
             shard.close()
             if not shard.pairs:
                 shard.path.unlink()
-        path = self._directory / lengths_name(self._split)
-        np.save(path, np.column_stack(self._counts).astype(np.int64))
-        tokens = self._counts.pairs @ self._counts.lengths
-        return {
-            "pairs": int(self._counts.pairs.sum()),
-            "source_tokens": int(tokens[0]),
-            "target_tokens": int(tokens[1]),
-            "source_lengths": length_facts(self._histogram(0)),
-            "target_lengths": length_facts(self._histogram(1)),
-            "length_ratio": ratio_facts(self._counts.lengths, self._counts.pairs),
-            "lengths_sha256": sha256_of_file(path),
-            "shards": [
-                {"file": s.path.name, "pairs": s.pairs, "records": s.records, **file_facts(s.path)}
-                for s in self._shards
-                if s.pairs
-            ],
-        }
+        return split_facts(
+            self._directory, self._split, self._counts, (shard_facts(shard) for shard in self._shards if shard.pairs)
+        )
 
-    def _histogram(self, side: int) -> np.ndarray:
-        return np.bincount(self._counts.lengths[:, side], self._counts.pairs).astype(np.int64)
+
+def shard_facts(shard: ShardWriter) -> dict[str, object]:
+    """The facts of a closed shard."""
+    return {"file": shard.path.name, "pairs": shard.pairs, "records": shard.records, **file_facts(shard.path)}
+
+
+def split_facts(
+    directory: pathlib.Path, split: str, counts: LengthCounts, shards: Iterable[Mapping[str, object]]
+) -> dict[str, object]:
+    """The facts of a split, whose table of lengths is written to `directory`."""
+    path = directory / lengths_name(split)
+    np.save(path, np.column_stack(counts).astype(np.int64))
+    tokens = counts.pairs @ counts.lengths
+    histograms = [np.bincount(counts.lengths[:, side], counts.pairs).astype(np.int64) for side in range(2)]
+    return {
+        "pairs": int(counts.pairs.sum()),
+        "source_tokens": int(tokens[0]),
+        "target_tokens": int(tokens[1]),
+        "source_lengths": length_facts(histograms[0]),
+        "target_lengths": length_facts(histograms[1]),
+        "length_ratio": ratio_facts(counts.lengths, counts.pairs),
+        "lengths_sha256": sha256_of_file(path),
+        "shards": list(shards),
+    }
 
 
 class TrainingRecords:
@@ -82,21 +91,25 @@ class TrainingRecords:
         self.held_out_parts: list[int] = []
         self.pairs_of_part: dict[int, int] = {}
 
+    def count(self, part: int, pairs: int, too_long: int, empty: int, held_out: list[Pair]) -> None:
+        """Count the pairs of a chunk of a part, and what was left out; the chunks come in order."""
+        self.pairs_of_part[part] = self.pairs_of_part.get(part, 0) + pairs
+        self.too_long += too_long
+        self.empty += empty
+        self.held_out += held_out
+        self.held_out_parts += [part] * len(held_out)
+
 
 def write_training_split(
-    directory: pathlib.Path, spool: Spool, encoder: Encoder, workers: int, fingerprint: str
+    directory: pathlib.Path, chunks: Sequence[PairChunk], encoder: Encoder, workers: int, fingerprint: str
 ) -> TrainingRecords:
-    """Encode a spool into shards in `directory`."""
+    """Encode chunks into shards in `directory`."""
     writer, result = SplitWriter(directory, "train", encoder.shards, fingerprint), TrainingRecords()
-    with Progress("encoding", spool.pairs) as progress:
-        for chunk, encoded in zip(spool.chunks, encode_chunks(encoder, spool.chunks, workers), strict=True):
+    with Progress("encoding", sum(chunk.pairs for chunk in chunks)) as progress:
+        for chunk, encoded in zip(chunks, encode_chunks(encoder, chunks, workers), strict=True):
             writer.write(encoded.ids, encoded.shard_counts)
-            result.too_long += encoded.too_long
-            result.empty += encoded.empty
-            result.held_out += encoded.held_out
-            result.held_out_parts += [chunk.part] * len(encoded.held_out)
-            pairs = result.pairs_of_part.get(chunk.part, 0)
-            result.pairs_of_part[chunk.part] = pairs + len(encoded.ids.lengths)
+            pairs = len(encoded.ids.lengths)
+            result.count(chunk.part, pairs, encoded.too_long, encoded.empty, encoded.held_out)
             progress.update(encoded.pairs)
     result.facts = writer.close() | {"id_type": encoder.dtype.str}
     return result

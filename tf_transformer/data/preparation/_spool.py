@@ -6,6 +6,7 @@ through pipes, and a corpus that is slow to read is read once.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import logging
 import pathlib
@@ -42,7 +43,7 @@ class SeenPairs:
 
     def add(self, batch: Sequence[Pair]) -> list[Pair]:
         """The pairs of a batch that are new, in order; they are remembered."""
-        hashes = _hashes(batch)
+        hashes = pair_hashes(batch)
         # `first` are the places of each value's first occurrence: the rest repeats within the batch.
         values, first = np.unique(hashes, return_index=True)
         new = np.ones(len(values), bool)
@@ -70,7 +71,7 @@ class SeenPairs:
             self._runs.append(merged)
 
 
-def _hashes(batch: Sequence[Pair]) -> np.ndarray:
+def pair_hashes(batch: Sequence[Pair]) -> np.ndarray:
     """The 64-bit hashes of pairs, the same on every machine. A line feed parts the sides: no sentence has one."""
     digests = [blake2b(source + b"\n" + target, digest_size=8).digest() for source, target in batch]
     return np.frombuffer(b"".join(digests), np.uint64)
@@ -79,20 +80,35 @@ def _hashes(batch: Sequence[Pair]) -> np.ndarray:
 CHUNK_PAIRS = 8192
 
 
-@dataclasses.dataclass(frozen=True)
-class Chunk:
-    """Some consecutive pairs of a spool: where they lie, which number the first has, and which files they are from."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairChunk(abc.ABC):
+    """Some consecutive pairs of a corpus.
 
-    path: pathlib.Path
-    offset: int
-    size: int
+    Attributes:
+        first: number of the first pair.
+        pairs: how many there are.
+        part, weight: of the files that they are from.
+    """
+
     first: int
     pairs: int
     part: int = 0
     weight: float = 1.0
 
+    @abc.abstractmethod
     def read(self) -> tuple[list[bytes], list[bytes]]:
         """The sources and the targets."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Chunk(PairChunk):
+    """Pairs of a spool: `size` bytes of a file from `offset` on."""
+
+    path: pathlib.Path
+    offset: int
+    size: int
+
+    def read(self) -> tuple[list[bytes], list[bytes]]:
         with self.path.open("rb") as file:
             file.seek(self.offset)
             lines = file.read(self.size).split(b"\n")
@@ -135,7 +151,17 @@ class Spool:
     def _flush(self) -> None:
         data, count = b"".join(self._pending), len(self._pending)
         self._file.write(data)
-        self.chunks.append(Chunk(self._path, self._offset, len(data), self.pairs, count, self._part, self._weight))
+        self.chunks.append(
+            Chunk(
+                first=self.pairs,
+                pairs=count,
+                part=self._part,
+                weight=self._weight,
+                path=self._path,
+                offset=self._offset,
+                size=len(data),
+            )
+        )
         self._offset += len(data)
         self.pairs += count
         self._pending.clear()

@@ -45,12 +45,12 @@ def read_binary_model(path: str | pathlib.Path) -> BinaryModel:
         version = file.number("<I")
         if version not in VERSIONS:
             raise file.error(
-                f"its format has version {version}, we read {VERSIONS[0]} to {VERSIONS[-1]}. If it is a CTranslate2 "
-                "model at all, convert it with a newer CTranslate2"
+                f"version {version} of the format, not one from {VERSIONS[0]} to {VERSIONS[-1]}",
+                "If it is a CTranslate2 model at all, convert it with a newer CTranslate2.",
             )
         name, revision = _string(file), file.number("<I")
         if name != SPECIFICATION:
-            raise file.error(f"it is a {show(name)}; we import models of CTranslate2's {SPECIFICATION!r}")
+            raise file.error(f"a model of the specification {show(name)}, not of {SPECIFICATION!r}")
         variables = _variables(file)
         stored = sum(value.size for value in variables.values())
         _add_aliases(file, variables)
@@ -58,7 +58,7 @@ def read_binary_model(path: str | pathlib.Path) -> BinaryModel:
     named = sum(value.size for value in variables.values())
     if named > MAX_REPETITION * stored + _SMALL:
         raise file.error(
-            f"its aliases turn {stored:,} numbers into {named:,}, more than {MAX_REPETITION} times as many"
+            f"aliases that turn {stored:,} numbers into {named:,}, more than {MAX_REPETITION} times as many"
         )
     return BinaryModel(version, revision, _dequantized(variables, file))
 
@@ -68,7 +68,7 @@ def _variables(file: BinaryFile) -> dict[str, np.ndarray]:
     for _ in range(file.number("<I")):
         name = _string(file)
         if name in variables:
-            raise file.error(f"it has two variables {show(name)}")
+            raise file.error(f"two variables {show(name)}")
         variables[name] = _array(file)
     return variables
 
@@ -77,7 +77,7 @@ def _add_aliases(file: BinaryFile, variables: dict[str, np.ndarray]) -> None:
     for _ in range(file.number("<I")):
         alias, name = _string(file), _string(file)
         if name not in variables or alias in variables:
-            raise file.error(f"its alias {show(alias)} of {show(name)} leads nowhere")
+            raise file.error(f"an alias {show(alias)} of {show(name)} that leads nowhere")
         variables[alias] = variables[name]
         if f"{name}_scale" in variables:
             variables[f"{alias}_scale"] = variables[f"{name}_scale"]
@@ -90,7 +90,7 @@ def _string(file: BinaryFile) -> str:
     except UnicodeDecodeError:
         text = ""
     if not raw.endswith(b"\0") or not text.isprintable() or not text:
-        raise file.error(f"expected a name near byte {file.position}")
+        raise file.error(f"no name near byte {file.position}")
     return text
 
 
@@ -98,11 +98,11 @@ def _array(file: BinaryFile) -> np.ndarray:
     """A variable: a new array, float16 and bfloat16 widened to float32."""
     rank = file.number("B")
     if rank > _MAX_RANK:
-        raise file.error(f"a variable near byte {file.position} has {rank} dimensions")
+        raise file.error(f"a variable of {rank} dimensions near byte {file.position}")
     shape = tuple(file.number("<I") for _ in range(rank))
     kind, size = file.number("B"), file.number("<I")
     if kind >= len(_TYPES) or size != math.prod(shape) * np.dtype(_TYPES[kind]).itemsize or 0 in shape:
-        raise file.error(f"a variable near byte {file.position} has type {kind}, shape {shape} and {size} bytes")
+        raise file.error(f"a variable of type {kind}, shape {shape} and {size} bytes near byte {file.position}")
     value = file.array(_TYPES[kind], shape)
     if kind == _BFLOAT16:
         return (value.astype(np.uint32) << 16).view(np.float32)
@@ -121,14 +121,14 @@ def _dequantized(variables: dict[str, np.ndarray], file: BinaryFile) -> dict[str
                 done[id(value), id(scale)] = _scaled(name, value, scale, file)
             value = done[id(value), id(scale)]
         elif value.ndim and value.dtype != np.float32 and name not in TEXTS:
-            raise file.error(f"{show(name)} is {value.dtype} without scales")
+            raise file.error(f"{show(name)} as {value.dtype} without scales")
         values[name] = value
     return values
 
 
 def _scaled(name: str, value: np.ndarray, scale: np.ndarray, file: BinaryFile) -> np.ndarray:
     if scale.dtype != np.float32 or scale.shape not in ((), (1,), value.shape[:1]) or not (scale > 0).all():
-        raise file.error(f"the scales of {show(name)} do not fit it")
+        raise file.error(f"scales of {show(name)} that do not fit it")
     return value.astype(np.float32) / scale.reshape(-1, *[1] * (value.ndim - 1))
 
 
@@ -164,17 +164,20 @@ def read_config(directory: pathlib.Path, binary: BinaryModel) -> CTranslate2Conf
     tokens[_START] = values.get(_START, tokens["bos_token"])
     if tokens[_START] is None:
         raise ImportedModelError(
-            f"{name}: {_START} is null: this model needs a start token with each sentence; ours do not."
+            f"{name}: expected a token as {_START}. Received: null. A model that needs a start token with each "
+            "sentence cannot be imported."
         )
     for field, token in tokens.items():
         if not isinstance(token, str) or not token:
-            raise ImportedModelError(f"{name}: {field} must be a token. Received: {show(token)}.")
+            raise ImportedModelError(f"{name}: expected a token as {field}. Received: {show(token)}.")
     flags = {field: values.get(field, False) for field in _FLAGS}
     for field, flag in flags.items():
         if not isinstance(flag, bool):
-            raise ImportedModelError(f"{name}: {field} must be true or false. Received: {show(flag)}.")
+            raise ImportedModelError(f"{name}: expected true or false as {field}. Received: {show(flag)}.")
     if flags["add_source_bos"]:
-        raise ImportedModelError(f"{name}: add_source_bos is true: our sources begin with no start token.")
+        raise ImportedModelError(
+            f"{name}: expected false as add_source_bos. Received: true. Sources with a start token cannot be imported."
+        )
     epsilon = _epsilon(values.get("layer_norm_epsilon"), name)
     return CTranslate2Config(tokens["unk_token"], tokens["eos_token"], tokens[_START], flags["add_source_eos"], epsilon)
 
@@ -183,7 +186,7 @@ def _epsilon(value: Any, name: pathlib.Path) -> float:
     if value is None:
         return _EPSILON
     if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
-        raise ImportedModelError(f"{name}: layer_norm_epsilon must be a number above 0. Received: {show(value)}.")
+        raise ImportedModelError(f"{name}: expected a number above 0 as layer_norm_epsilon. Received: {show(value)}.")
     return float(value)
 
 

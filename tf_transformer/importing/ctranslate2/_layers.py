@@ -27,20 +27,22 @@ class CTranslate2Layers:
         self.depths = {stack: self._depth(stack) for stack in ("encoder", "decoder")}
         self._heads = int(self.same("num_heads", 0))
         if not 1 <= self._heads <= MAX_HEADS:
-            raise self.error(f"an unknown number of heads (num_heads is missing, or {self._heads})")
+            raise self.error(f"num_heads {self._heads}")
         self._value_dim = 0
 
     def error(self, what: str) -> ImportedModelError:
-        return ImportedModelError(f"{self._file} has a part that we do not have: {what}.")
+        return ImportedModelError(
+            f"{self._file}: expected the parts of our Transformer. Received: {what}. Such a model cannot be imported."
+        )
 
     def scalar(self, name: str, default: Any) -> Any:
         value = self._variables.get(name)
         if value is None:
             return default
         if value.ndim:
-            raise self.error(f"{name} of shape {value.shape}, expected one number")
+            raise self.error(f"{name} of shape {value.shape} instead of one number")
         if not np.isfinite(value):
-            raise self.error(f"{name} is {value}")
+            raise self.error(f"{name} {value}")
         self._read.add(name)
         return value.item()
 
@@ -175,7 +177,9 @@ class CTranslate2Layers:
 
     def _tensor(self, name: str, rank: int) -> np.ndarray:
         if name not in self._variables:
-            raise ImportedModelError(f"{self._file} lacks {name}: it is no Transformer of the kind that we have.")
+            raise ImportedModelError(
+                f"{self._file}: expected {name}. Received: a model without it. Such a model cannot be imported."
+            )
         value = self._variables[name]
         if value.ndim != rank:
             raise self.error(f"{name} of shape {value.shape}")

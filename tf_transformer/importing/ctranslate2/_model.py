@@ -80,7 +80,7 @@ def read_ctranslate2(
         source_pieces=pieces[0],
         target_pieces=pieces[1],
         source_end=config.source_end,
-        search=search_settings(*_DEFAULT_SEARCH, "CTranslate2"),
+        search=search_settings(*_DEFAULT_SEARCH, "CTranslate2") | {"early_stopping": True},
     )
 
 
@@ -94,7 +94,8 @@ def _vocabularies(
     source, target = (_tokens(directory, f"{side}_vocabulary") for side in ("source", "target"))
     if source is None or target is None:
         raise ImportedModelError(
-            f"{directory} has neither shared_vocabulary.json nor source_vocabulary.json with target_vocabulary.json."
+            f"{directory}: expected shared_vocabulary.json, or source_vocabulary.json and target_vocabulary.json. "
+            "Received: a folder without them. Get the files."
         )
     source_start = start if start in source else None
     return (
@@ -108,7 +109,7 @@ def _tokens(directory: pathlib.Path, stem: str) -> list[str] | None:
     if (file := directory / f"{stem}.json").is_file():
         tokens = read_json(file, list)
         if not all(isinstance(token, str) for token in tokens):
-            raise ImportedModelError(f"{file}: expected a list of strings.")
+            raise ImportedModelError(f"{file}: expected a list of strings. Received: other values. Get the file again.")
         return tokens
     if (file := directory / f"{stem}.txt").is_file():
         return read_bytes(file, MAX_TEXT_BYTES).decode("utf-8", "replace").removesuffix("\n").split("\n")

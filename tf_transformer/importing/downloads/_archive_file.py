@@ -95,7 +95,9 @@ def _exclusive(file: pathlib.Path) -> Iterator[pathlib.Path]:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ImportedModelError(f"Another process is downloading {file}; wait until it ends.") from None
+            raise ImportedModelError(
+                f"Expected no other download of {file}. Received: one that is running. Wait until it ends."
+            ) from None
         yield part
 
 
@@ -113,7 +115,7 @@ def _fetch(url: str, part: pathlib.Path, file: pathlib.Path, advice: str) -> Non
             _check_status(response, part, url, advice)
             start, total = _extent(response, there)
             if total is not None and total > MAX_BYTES:
-                raise ImportedModelError(f"{url} has {total:,} bytes; expected at most {MAX_BYTES:,}.")
+                raise ImportedModelError(f"{url}: expected at most {MAX_BYTES:,} bytes. Received: {total:,} bytes.")
             if not start:
                 write_json(_state_file(file), {"version": _strong_version(response)})
             with part.open("r+b") as opened:
@@ -133,7 +135,7 @@ def _check_status(response: "requests.Response", part: pathlib.Path, url: str, a
         wait = response.headers.get("Retry-After", "")
         raise TemporaryError(f"the server answered {code} {response.reason}", float(wait) if wait.isdecimal() else 0.0)
     if code not in (200, 206):
-        raise ImportedModelError(f"Could not download {url}: the server answered {code} {response.reason}.\n{advice}")
+        raise ImportedModelError(f"Expected to download {url}. Received: {code} {response.reason}.\n{advice}")
 
 
 def _extent(response: "requests.Response", there: int) -> tuple[int, int | None]:
@@ -151,7 +153,7 @@ def _receive(response: "requests.Response", opened: BinaryIO, start: int, total:
     with Progress(f"downloading {name}", total, "bytes", start) as progress:
         for block in response.iter_content(_BLOCK):
             if progress.done + len(block) > (MAX_BYTES if total is None else total):
-                raise ImportedModelError(f"{response.url} sends more than the {total or MAX_BYTES:,} bytes expected.")
+                raise ImportedModelError(f"{response.url}: expected {total or MAX_BYTES:,} bytes. Received: more.")
             opened.write(block)
             progress.update(len(block))
         opened.flush()

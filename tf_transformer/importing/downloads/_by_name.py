@@ -27,7 +27,7 @@ def download_model(name: str, sha256: str | None = None) -> Download:
         return download_archive(name, sha256)
     if sha256 is not None:
         raise ImportedModelError(
-            f"A checksum belongs to one file. Received: --sha256 with {name}. Pin the files of a repository by its "
-            "commit: hf:OWNER/NAME@COMMIT."
+            f"Expected an archive with --sha256. Received: {name}, a repository. Pin its files by a commit: "
+            "hf:OWNER/NAME@COMMIT."
         )
     return download_repository(name)

@@ -63,7 +63,7 @@ def retry(attempt: Callable[[], Result], what: str, advice: str) -> Result:
         except TemporaryError as error:
             if number == ATTEMPTS:
                 raise ImportedModelError(
-                    f"Could not download {what} after {ATTEMPTS} attempts: {error}.\n{advice}"
+                    f"Expected to download {what}. Received, after {ATTEMPTS} attempts: {error}.\n{advice}"
                 ) from None
             pause = min(max(FIRST_PAUSE * 2 ** (number - 1), error.pause), _MAX_PAUSE)
             logger.warning("Attempt %d of %d failed: %s. Next in %.0f s.", number, ATTEMPTS, error, pause)

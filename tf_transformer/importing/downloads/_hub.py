@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 HUB = "hf:"
+_COMMIT = re.compile("[0-9a-f]{40}")
 _NAME = re.compile(r"hf:([\w.-]{1,96}/[\w.-]{1,96})(?:@([\w./-]{1,200}))?", re.ASCII)
 # The first that a repository has is downloaded, so that a pickle comes only where there is nothing else.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "tf_model.h5")
@@ -59,8 +60,9 @@ def download_repository(name: str) -> Download:
     if isinstance(info, pathlib.Path):
         logger.warning("The hub cannot be reached; %s is taken from the cache, %s.", name, info)
         return Download(info, {"from": name, "revision": info.name})
-    files = required_files({file.rfilename for file in info.siblings or ()}, name)
+    _check_info(info, name)
     described = {file.rfilename: file for file in info.siblings}
+    files = required_files(described, name)
     if sum(described[file].size or 0 for file in files) > MAX_BYTES:
         raise ImportedModelError(f"{name}: expected at most {MAX_BYTES:,} bytes of files. Received: more.")
     advice = _advice(api, repository, info.sha, files)
@@ -93,8 +95,8 @@ def required_files(names: Iterable[str], what: str) -> list[str]:
     if not weights:
         listed = ", ".join(sorted(top)[:8]) or "nothing"
         raise ImportedModelError(
-            f"{what} has no weights that can be imported: expected {', '.join(WEIGHTS)}, CTranslate2's model.bin or "
-            f"Marian's *.npz. It has {listed}."
+            f"{what}: expected {', '.join(WEIGHTS)}, CTranslate2's model.bin or Marian's *.npz. Received: {listed}. "
+            "Choose a repository with weights in one of these formats."
         )
     patterns = (*patterns, *_TOKENIZERS, *_CARD)
     wanted = {name for name in top if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
@@ -106,8 +108,8 @@ def _api() -> "HfApi":
         import huggingface_hub
     except ModuleNotFoundError:
         raise ImportedModelError(
-            "Models of the Hugging Face hub are downloaded by huggingface_hub, which is not installed. Install the "
-            'extra: pip install "tf_transformer[hub]".'
+            "Expected huggingface_hub, which downloads models of the Hugging Face hub. Received: it is not installed. "
+            'Install the extra: pip install "tf_transformer[hub]".'
         ) from None
     return huggingface_hub.HfApi()
 
@@ -124,6 +126,19 @@ def _ask(api: "HfApi", repository: str, revision: str, advice: str) -> Any:
     if isinstance(explained, TemporaryError) and (folder := _cached(api, repository, revision)):
         return folder
     raise explained
+
+
+def _check_info(info: Any, name: str) -> None:
+    """Rejects a description of a repository without a commit, or of files without names and sizes."""
+    files = info.siblings
+    named = isinstance(files, list) and all(
+        isinstance(file.rfilename, str) and (file.size is None or (type(file.size) is int and file.size >= 0))
+        for file in files
+    )
+    if not isinstance(info.sha, str) or not _COMMIT.fullmatch(info.sha) or not named:
+        raise ImportedModelError(
+            f"{name}: expected the hub to name a commit and files. Received: something else. Check HF_ENDPOINT."
+        )
 
 
 def _cached(api: "HfApi", repository: str, revision: str) -> pathlib.Path | None:
@@ -169,7 +184,7 @@ def _explained(error: Exception, what: str, advice: str) -> Exception:
     reasons = {401: "there is no such repository, or it is private (HF_TOKEN)", 403: "access is restricted (HF_TOKEN)"}
     reasons |= {404: "there is no such repository, revision or file"}
     reason = reasons.get(code, shorten(error))
-    return ImportedModelError(f"Could not download {what}: the hub answered {code}: {reason}.\n{advice}")
+    return ImportedModelError(f"Expected to download {what}. Received: {code} of the hub: {reason}.\n{advice}")
 
 
 def _advice(api: "HfApi", repository: str, revision: str, files: Iterable[str]) -> str:

@@ -31,10 +31,14 @@ _PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_
 
 
 class Settings:
-    """config.json, with the checks of types and of what we have no part for."""
+    """config.json, with the checks of types and of what we have no part for.
+
+    Attributes:
+        file: its path, for messages.
+    """
 
     def __init__(self, values: dict, file: pathlib.Path) -> None:
-        self._values, self._file = values, file
+        self._values, self.file = values, file
 
     def get(self, name: str, default: Any = None) -> Any:
         value = self._values.get(name)
@@ -43,14 +47,14 @@ class Settings:
     def flag(self, name: str, default: bool) -> bool:
         value = self.get(name, default)
         if type(value) is not bool:
-            raise ImportedModelError(f"{self._file}: {name} must be true or false. Received: {show(value)}.")
+            raise ImportedModelError(f"{self.file}: expected true or false as {name}. Received: {show(value)}.")
         return value
 
     def number(self, name: str, most: int, least: int = 1) -> int:
         value = self._values.get(name)
         if type(value) is not int or not least <= value <= most:
             raise ImportedModelError(
-                f"{self._file}: {name} must be a whole number from {least} to {most}. Received: {show(value)}."
+                f"{self.file}: expected a whole number from {least} to {most} as {name}. Received: {show(value)}."
             )
         return value
 
@@ -58,7 +62,7 @@ class Settings:
         name = self.get("activation_function", "gelu")
         if not isinstance(name, str) or name not in _ACTIVATIONS:
             raise ImportedModelError(
-                f"{self._file}: the activation must be one of {', '.join(_ACTIVATIONS)}. Received: {show(name)}."
+                f"{self.file}: expected one of {', '.join(_ACTIVATIONS)} as activation. Received: {show(name)}."
             )
         return _ACTIVATIONS[name]
 
@@ -73,7 +77,8 @@ class Settings:
     def require(self, name: str, expected: Any, found: Any) -> None:
         if found != expected:
             raise ImportedModelError(
-                f"{self._file}: {name} must be {expected!r}. Received: {show(found)}: we have no such part."
+                f"{self.file}: expected {expected!r} as {name}. Received: {show(found)}. Such a model cannot be "
+                "imported."
             )
 
     def architecture(self, depths: dict[str, int], attention_bias: bool, scaled: bool) -> dict:
@@ -154,7 +159,10 @@ class Weights:
         if name is None:
             if optional:
                 return None
-            raise ImportedModelError(f"{self._directory}: the weights lack {names[0]}; the file is of another model.")
+            raise ImportedModelError(
+                f"{self._directory}: expected {names[0]} among the weights. Received: weights of another model. Get "
+                "the file again."
+            )
         value = self._values[name]
         if value.dtype.kind != "f" or 0 in value.shape:
             raise ImportedModelError(
@@ -163,14 +171,17 @@ class Weights:
             )
         value = np.asarray(value, np.float32)
         if rank is not None and value.ndim != rank:
-            raise ImportedModelError(f"{self._directory}: {name} has the shape {value.shape}.")
+            raise ImportedModelError(
+                f"{self._directory}: expected {name} of {rank} dimensions. Received: shape {value.shape}."
+            )
         return value
 
     def check_all_read(self) -> None:
         unread = sorted(name for name in self._values.keys() - self._read if name != SHARED)
         if unread:
             raise ImportedModelError(
-                f"{self._directory}: the weights have a part that we do not have: {unread[0][:80]}."
+                f"{self._directory}: expected the weights of our parts. Received: {unread[0][:80]}. Such a model "
+                "cannot be imported."
             )
 
     def _linear(self, name: str) -> Linear:
@@ -181,8 +192,13 @@ def search_of(directory: pathlib.Path, config: Settings) -> dict:
     """The settings of `generate`: in generation_config.json or, in older folders, in config.json; else its defaults."""
     file = directory / "generation_config.json"
     stated = Settings(read_json(file), file) if file.is_file() else config
-    name = str(file if file.is_file() else directory / "config.json")
-    return search_settings(stated.get("num_beams", 1), stated.get("length_penalty", 1.0), name)
+    found = search_settings(stated.get("num_beams", 1), stated.get("length_penalty", 1.0), str(stated.file))
+    early = stated.get("early_stopping", False)
+    if type(early) is not bool and early != "never":
+        raise ImportedModelError(
+            f"{stated.file}: expected true, false or 'never' as early_stopping. Received: {show(early)}."
+        )
+    return found | {"early_stopping": early is True}
 
 
 def licence_of(directory: pathlib.Path) -> str | None:

@@ -66,8 +66,8 @@ class TokenizerFiles:
         name = str(self.settings.get("tokenizer_class") or usual).removesuffix("Fast")
         if name not in KINDS:
             raise ImportedModelError(
-                f"{file}: tokenizer_class must be one of {', '.join(KINDS)}. Received: {show(name)}: we have no such "
-                "tokenizer."
+                f"{file}: expected one of {', '.join(KINDS)} as tokenizer_class. Received: {show(name)}. Models with "
+                "other tokenizers cannot be imported."
             )
         self.kind = KINDS[name]
 
@@ -85,7 +85,7 @@ class TokenizerFiles:
         if last >= size or first < len(tokens) or len(set(rows.values())) != len(rows):
             raise ImportedModelError(
                 f"{self._directory}: expected each language with a row of its own, {len(tokens):,} to {size - 1:,}. "
-                f"Received: rows {first:,} to {last:,}: tokenizer and weights are of different models."
+                f"Received: rows {first:,} to {last:,}. Get tokenizer and weights of the same model."
             )
         named = {row: token for token, row in rows.items()}
         tokens += [named.get(row, f"<row {row}>") for row in range(len(tokens), last + 1)]
@@ -105,7 +105,7 @@ class TokenizerFiles:
 
     def _shifted_tokens(self, pieces: bytes) -> list[str]:
         """fairseq's special tokens, then all pieces but SentencePiece's own special ones."""
-        names = piece_names(pieces)
+        names = piece_names(pieces, str(self._directory))
         if names[:3] != ["<unk>", "<s>", "</s>"]:
             raise ImportedModelError(
                 f"{self._directory}: expected a SentencePiece model that begins with <unk>, <s> and </s>. Received: "
@@ -119,7 +119,8 @@ class TokenizerFiles:
         numbered = all(type(row) is int for row in rows.values()) and sorted(rows.values()) == list(range(len(rows)))
         if not numbered or not len(SPECIAL) < len(rows) < size or any(token not in rows for token in SPECIAL):
             raise ImportedModelError(
-                f"{file}: expected the rows 0, 1, 2 … of at most {size - 1:,} tokens, {', '.join(SPECIAL)} among them."
+                f"{file}: expected the rows 0, 1, 2 … of at most {size - 1:,} tokens, {', '.join(SPECIAL)} among them. "
+                f"Received: {len(rows):,} entries that are not. Get the file again."
             )
         return sorted(rows, key=rows.__getitem__)
 
@@ -129,8 +130,8 @@ class TokenizerFiles:
             codes = self.settings.get("language_codes") or "m2m100"
             if not isinstance(codes, str) or codes not in _M2M_LANGUAGES:
                 raise ImportedModelError(
-                    f"{self._directory / 'tokenizer_config.json'}: language_codes must be one of "
-                    f"{', '.join(_M2M_LANGUAGES)}. Received: {show(codes)}."
+                    f"{self._directory / 'tokenizer_config.json'}: expected one of {', '.join(_M2M_LANGUAGES)} as "
+                    f"language_codes. Received: {show(codes)}."
                 )
             return {f"__{code}__": first + place for place, code in enumerate(_M2M_LANGUAGES[codes])}
         rows = {token: row for token, row in self._added().items() if self.kind.code(token)}
@@ -139,8 +140,8 @@ class TokenizerFiles:
             rows = {token: first + place for place, token in enumerate(dict.fromkeys(listed))}
         if not rows:
             raise ImportedModelError(
-                f"{self._directory}: no file lists the languages of {self.kind.name}. Get tokenizer_config.json and "
-                "special_tokens_map.json, or tokenizer.json, of the model."
+                f"{self._directory}: expected a file with the languages of {self.kind.name}. Received: none. Get "
+                "tokenizer_config.json and special_tokens_map.json, or tokenizer.json, of the model."
             )
         return rows
 

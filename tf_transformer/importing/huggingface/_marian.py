@@ -86,7 +86,10 @@ def _vocabulary(file: pathlib.Path, config: Settings, size: int) -> Vocabulary:
     rows = read_json(file)
     numbered = all(type(row) is int and 0 <= row < size for row in rows.values())
     if not rows or not numbered or len(set(rows.values())) != len(rows):
-        raise ImportedModelError(f"{file}: expected each token with a row of its own, from 0 to {size - 1}.")
+        raise ImportedModelError(
+            f"{file}: expected each token with a row of its own, from 0 to {size - 1}. Received: {len(rows):,} entries "
+            "that are not. Get the file again."
+        )
     tokens = [f"<row {row}>" for row in range(max(rows.values()) + 1)]
     for token, row in rows.items():
         tokens[row] = token
@@ -95,7 +98,7 @@ def _vocabulary(file: pathlib.Path, config: Settings, size: int) -> Vocabulary:
     start = config.get("decoder_start_token_id", pad)
     for name, row in (("eos_token_id", ends), ("pad_token_id", pad), ("decoder_start_token_id", start)):
         if type(row) is not int or not 0 <= row < len(tokens):
-            raise ImportedModelError(f"{file}: config.json's {name} must be a row of it. Received: {show(row)}.")
+            raise ImportedModelError(f"{file}: expected a row of it as config.json's {name}. Received: {show(row)}.")
     return Vocabulary(found.tokens, ends, found.unknown, pad, start)
 
 

@@ -27,5 +27,5 @@ def read_huggingface(
         return read_multilingual_folder(directory, config, source_file, target_file)
     known = ", ".join(map(repr, ("marian", *MODEL_TYPES)))
     raise ImportedModelError(
-        f"{file}: model_type must be one of {known}. Received: {show(kind)}: we have no such part."
+        f"{file}: expected one of {known} as model_type. Received: {show(kind)}. Other models cannot be imported."
     )

@@ -38,7 +38,7 @@ def read_multilingual_folder(
     weights = Weights(read_weights(directory), directory)
     depths = {stack: config.number(f"{stack}_layers", MAX_LAYERS) for stack in ("encoder", "decoder")}
     tensors, biased = layer_tensors(weights, depths, pre_norm=True)
-    positions = _positions(weights, tensors, learned)
+    positions = _positions(config, weights, tensors, learned)
     bias = weights.first(None, "final_logits_bias", optional=True)
     tables = weights.embeddings(config.flag("tie_word_embeddings", True))
     weights.check_all_read()
@@ -78,17 +78,19 @@ def _special_rows(config: Settings, size: int) -> dict[str, int]:
     for name, field in _FIRST_TOKENS.items():
         row = config.get(field)
         if type(row) is not int or not 0 <= row < size:
-            raise ImportedModelError(f"config.json: {field} must be a row, 0 to {size - 1:,}. Received: {show(row)}.")
+            raise ImportedModelError(
+                f"{config.file}: expected a row, 0 to {size - 1:,}, as {field}. Received: {show(row)}."
+            )
         rows[name] = row
     if rows["start"] != rows["eos"]:
         raise ImportedModelError(
-            f"config.json: decoder_start_token_id must be eos_token_id, {rows['eos']}. Received: {rows['start']}: the "
-            "decoder of such a model starts from another token than these families' does."
+            f"{config.file}: expected eos_token_id, {rows['eos']}, as decoder_start_token_id. Received: "
+            f"{rows['start']}. A decoder that starts from another token cannot be imported."
         )
     return rows
 
 
-def _positions(weights: Weights, tensors: dict, learned: bool) -> dict:
+def _positions(config: Settings, weights: Weights, tensors: dict, learned: bool) -> dict:
     """The fields of `ModelConfig` about positions and the norm behind them; learned ones go into `tensors`."""
     if not learned:
         weights.ignore("model.encoder.embed_positions.", "model.decoder.embed_positions.")
@@ -97,11 +99,11 @@ def _positions(weights: Weights, tensors: dict, learned: bool) -> dict:
     for stack, side in (("encoder", "source"), ("decoder", "target")):
         table = weights.first(2, f"model.{stack}.embed_positions.weight")
         if len(table) <= _OFFSET:
-            raise ImportedModelError(f"config.json: expected positions. Received: a table of {len(table)} rows.")
+            raise ImportedModelError(f"{config.file}: expected positions. Received: a table of {len(table)} rows.")
         tensors[f"{side}_positions/table"] = table[_OFFSET:].copy()
         gamma, beta = weights.norm_at(f"model.{stack}.layernorm_embedding")
         tensors[f"{side}_norm/gamma"], tensors[f"{side}_norm/beta"] = gamma, beta
         rows.append(len(table) - _OFFSET)
     if rows[0] != rows[1]:
-        raise ImportedModelError(f"config.json: expected as many positions on both sides. Received: {rows}.")
+        raise ImportedModelError(f"{config.file}: expected as many positions on both sides. Received: {rows}.")
     return {"positions": "learned", "max_positions": rows[0], "embedding_norm": True}

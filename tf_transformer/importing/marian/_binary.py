@@ -40,13 +40,13 @@ def read_marian_binary(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The tensors of a model by name: quantized ones as float32 (in, out), without the factors of activations."""
     with BinaryFile(path, "a model of Marian") as file:
         if file.number("<Q") != VERSION:
-            raise file.error("it is not a model in Marian's binary format, version 1")
+            raise file.error("a file that is not in Marian's binary format, version 1")
         headers = file.array("<u8", (file.number("<Q"), 4)).tolist()
         names = [_name(file, length) for length, *_ in headers]
         shapes = [_shape(file, name, header[2]) for name, header in zip(names, headers)]
         file.skip_to(file.number("<Q") + file.position)
         if len(set(names)) != len(names):
-            raise file.error("two of its tensors have the same name")
+            raise file.error("two tensors of the same name")
         tensors = {}
         for name, shape, (_, kind, _, length) in zip(names, shapes, headers):
             end = file.position + length
@@ -61,16 +61,16 @@ def _name(file: BinaryFile, length: int) -> str:
     raw = file.take(min(length, _MAX_NAME + 1))
     text = raw[:-1].decode("ascii", "replace")
     if not 2 <= length <= _MAX_NAME or raw[-1] or not text.isascii() or not text.isprintable():
-        raise file.error(f"expected the name of a tensor near byte {file.position}")
+        raise file.error(f"no name of a tensor near byte {file.position}")
     return text
 
 
 def _shape(file: BinaryFile, name: str, rank: int) -> tuple[int, ...]:
     if rank > _MAX_RANK:
-        raise file.error(f"{show(name)} has {rank} dimensions")
+        raise file.error(f"{show(name)} of {rank} dimensions")
     shape = tuple(file.array("<i4", (rank,)).tolist())
     if any(size < 1 for size in shape):
-        raise file.error(f"{show(name)} has the shape {shape}")
+        raise file.error(f"{show(name)} of shape {shape}")
     return shape
 
 
@@ -78,20 +78,20 @@ def _tensor(file: BinaryFile, name: str, shape: tuple[int, ...], kind: int, leng
     form = _PLAIN.get(kind) or _INTGEMM.get(kind)
     if form is None:
         raise file.error(
-            f"{show(name)} has the type {kind:#x}, which is packed for one kind of processor. Get the model with "
-            "float32 or generic int8 weights (`intgemm.alphas.bin`)"
+            f"{show(name)} of type {kind:#x}, which is packed for one kind of processor",
+            "Get the model with float32 or generic int8 weights (`intgemm.alphas.bin`).",
         )
     needed = math.prod(shape) * np.dtype(form).itemsize + (4 if kind in _INTGEMM else 0)
     if not needed <= length < needed + 2 * _ALIGNMENT:
-        raise file.error(f"{show(name)} of shape {shape} has {length:,} bytes of data, expected {needed:,}")
+        raise file.error(f"{show(name)} of shape {shape} with {length:,} bytes instead of {needed:,}")
     if kind in _PLAIN:
         return file.array(form, shape)
     if len(shape) != 2 or name.endswith("_Wt"):
-        raise file.error(f"{show(name)} of shape {shape} is quantized; expected a matrix of a layer or an embedding")
+        raise file.error(f"{show(name)} of shape {shape}, quantized, which is no matrix of a layer and no embedding")
     quantized = file.array(form, shape if name in _EMBEDDINGS else shape[::-1])
     factor = file.array("<f4", ())
     if not np.isfinite(factor) or factor <= 0:
-        raise file.error(f"the factor of {show(name)} is {factor}")
+        raise file.error(f"the factor {factor} of {show(name)}")
     value = quantized.astype(np.float32) / factor
     return value if name in _EMBEDDINGS else value.T
 
@@ -146,7 +146,7 @@ def read_shortlist(path: pathlib.Path) -> MarianShortlist:
     """Reads a `lex.*.bin`: magic number, checksum, two counts, two lengths (uint64 each), offsets, target rows."""
     with BinaryFile(path, "a shortlist of Marian") as file:
         if file.number("<Q") != SHORTLIST_MAGIC:
-            raise file.error("it is not a lexical shortlist in Marian's binary format")
+            raise file.error("a file that is not in Marian's binary format")
         file.skip_to(file.position + 8)
         frequent, _, offsets, targets = file.array("<u8", (4,)).tolist()
         table = file.array("<u8", (offsets,))
@@ -154,5 +154,5 @@ def read_shortlist(path: pathlib.Path) -> MarianShortlist:
         file.check_end()
         rising = offsets > 1 and not table[0] and table[-1] == targets and bool((table[1:] >= table[:-1]).all())
         if not rising or frequent >= 2**31:
-            raise file.error("its offsets do not lead through its lists")
+            raise file.error("offsets that do not lead through the lists")
     return MarianShortlist(frequent, table.astype(np.int64), listed)

@@ -67,7 +67,10 @@ class MarianLayers:
     def check_all_read(self) -> None:
         unread = sorted(name for name in self._arrays.keys() - self._read if not name.startswith("special:"))
         if unread:
-            raise ImportedModelError(f"{self._file} has a part that we do not have: {unread[0][:80]}.")
+            raise ImportedModelError(
+                f"{self._file}: expected the parts of our Transformer. Received: {unread[0][:80]}. Such a model cannot "
+                "be imported."
+            )
 
     def _linear(self, name: str, part: str) -> Linear:
         bias = f"{name}_b{part}"
@@ -76,22 +79,25 @@ class MarianLayers:
     def _matrix(self, name: str) -> np.ndarray:
         value = self._array(name)
         if value.ndim != 2:
-            raise ImportedModelError(f"{self._file}: {name} has the shape {value.shape}, expected a matrix.")
+            raise ImportedModelError(f"{self._file}: expected a matrix as {name}. Received: shape {value.shape}.")
         return value
 
     def _vector(self, name: str) -> np.ndarray:
         value = self._array(name)
         if value.size != max(value.shape, default=0):
-            raise ImportedModelError(f"{self._file}: {name} has the shape {value.shape}, expected a vector.")
+            raise ImportedModelError(f"{self._file}: expected a vector as {name}. Received: shape {value.shape}.")
         return value.reshape(-1)
 
     def _array(self, name: str) -> np.ndarray:
         if name not in self._arrays:
-            raise ImportedModelError(f"{self._file} lacks {name}: it is truncated, or a model of another kind.")
+            raise ImportedModelError(
+                f"{self._file}: expected {name}. Received: a model without it. The file is truncated, or of another "
+                "kind."
+            )
         if self._arrays[name].dtype not in (np.float32, np.float16):
             raise ImportedModelError(
-                f"{self._file}: {name} is {self._arrays[name].dtype}; expected float32 or float16. Get the model as it "
-                "was before it was packed for Marian's fast decoders."
+                f"{self._file}: expected float32 or float16 as the type of {name}. Received: "
+                f"{self._arrays[name].dtype}. Get the model as it was before it was packed for Marian's fast decoders."
             )
         self._read.add(name)
         return self._arrays[name].astype(np.float32)

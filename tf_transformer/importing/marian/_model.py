@@ -115,7 +115,7 @@ def _vocabularies(
 def _piece_vocabulary(file: pathlib.Path) -> Vocabulary:
     """The vocabulary whose row i is piece i of a SentencePiece model."""
     data, _ = sentencepiece_files(file.parent, file)
-    return vocabulary(piece_names(data), str(file))
+    return vocabulary(piece_names(data, str(file)), str(file))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +141,10 @@ class _DecoderFile:
                 f"{self.directory}: expected one .npz or .bin. Received: {names}. Give that file with --from."
             )
         if not found[0].is_file():
-            raise ImportedModelError(f"{self.directory} has no {found[0].name}, which {self.file} names.")
+            raise ImportedModelError(
+                f"{self.directory}: expected {found[0].name}, which {self.file} names. Received: a folder without it. "
+                "Get the file."
+            )
         return found[0]
 
     def vocabularies(self) -> list[pathlib.Path]:

@@ -64,23 +64,25 @@ class MarianOptions:
                 continue
             if values.get(name) not in allowed:
                 raise ImportedModelError(
-                    f"{file}: Marian's option {name} is {show(values.get(name))}; we have a part for "
-                    f"{' or '.join(repr(each) for each in allowed)} only."
+                    f"{file}: expected {' or '.join(repr(each) for each in allowed)} as Marian's option {name}. "
+                    f"Received: {show(values.get(name))}. Such a model cannot be imported."
                 )
         ssru = values.get("transformer-decoder-autoreg") == "rnn"
         if ssru and values.get("dec-cell") != "ssru":
             raise ImportedModelError(
-                f"{file}: Marian's option dec-cell is {show(values.get('dec-cell'))}; of recurrent cells we have the "
-                "SSRU only."
+                f"{file}: expected 'ssru' as Marian's option dec-cell. Received: {show(values.get('dec-cell'))}. "
+                "Models with other recurrent cells cannot be imported."
             )
         dim = _number(values, "transformer-dim-ffn", 2048, MAX_FEED_FORWARD_DIM, file)
         decoder_dim = _number(values, "transformer-decoder-dim-ffn", 0, MAX_FEED_FORWARD_DIM, file)
         if decoder_dim not in (0, dim):
-            raise ImportedModelError(f"{file}: transformer-decoder-dim-ffn is {decoder_dim}, the encoder's {dim}.")
+            raise ImportedModelError(
+                f"{file}: expected {dim}, as in the encoder, as transformer-decoder-dim-ffn. Received: {decoder_dim}."
+            )
         depths = {stack: _number(values, f"{stack[:3]}-depth", 1, MAX_LAYERS, file) for stack in ("encoder", "decoder")}
         heads = _number(values, "transformer-heads", 8, MAX_HEADS, file)
         if not heads:
-            raise ImportedModelError(f"{file}: Marian's option transformer-heads must be above 0.")
+            raise ImportedModelError(f"{file}: expected Marian's option transformer-heads above 0. Received: 0.")
         activation = values.get("transformer-ffn-activation", "swish")
         return cls(depths, heads, dim, activation, ssru, _norm(values, file))
 
@@ -115,7 +117,9 @@ def _norm(values: dict, file: pathlib.Path) -> str:
 
 def _parse(array: np.ndarray | None, file: pathlib.Path) -> dict:
     if array is None:
-        raise ImportedModelError(f"{file} has no special:model.yml: it is no model that Marian wrote.")
+        raise ImportedModelError(
+            f"{file}: expected special:model.yml. Received: a file without it, which Marian did not write."
+        )
     return parse_yaml(array.tobytes().rstrip(b"\0"), f"{file}: special:model.yml")
 
 
@@ -123,6 +127,6 @@ def _number(values: dict, name: str, default: int, most: int, file: pathlib.Path
     value = values.get(name, default)
     if type(value) is not int or not 0 <= value <= most:
         raise ImportedModelError(
-            f"{file}: Marian's option {name} must be a whole number up to {most}. Received: {show(value)}."
+            f"{file}: expected a whole number up to {most} as Marian's option {name}. Received: {show(value)}."
         )
     return value

@@ -43,7 +43,8 @@ def read_marian_vocabulary(file: str | pathlib.Path) -> list[str]:
         rows[int(row)] = unquoted
     if not rows or max(rows) >= 2 * len(rows):
         raise ImportedModelError(
-            f"{file}: {len(rows)} tokens with rows up to {max(rows, default=0)} are no vocabulary."
+            f"{file}: expected a vocabulary. Received: {len(rows)} tokens with rows up to {max(rows, default=0)}. Get "
+            "the file again."
         )
     return [rows.get(row, f"<row {row}>") for row in range(max(rows) + 1)]
 

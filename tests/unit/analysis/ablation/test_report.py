@@ -44,7 +44,7 @@ def test_the_table_has_our_figures_beside_the_papers():
     assert tiny[7:] == ["", "", ""]
 
 
-def test_the_table_says_what_it_is():
+def test_the_table_has_a_caption():
     text = markdown(SETTING, RESULTS)
     assert text.startswith("# The rows of Table 3, scaled down\n")
     for fact in (
@@ -54,6 +54,24 @@ def test_the_table_says_what_it_is():
         assert fact in text
     full = dataclasses.replace(SETTING, options=AblationOptions())
     assert markdown(full, RESULTS).startswith("# The rows of Table 3\n")
+
+
+def test_several_seeds_have_mean_and_spread():
+    rows = [
+        dataclasses.replace(BASE, row="multi30k-ema", seed=seed, sacrebleu=score, training_seconds=60.0 * seed)
+        for seed, score in ((1, 39.0), (2, 40.0), (3, 41.0))
+    ]
+    options = AblationOptions(minutes=2, seeds=(1, 2, 3), averaged=True)
+    setting = dataclasses.replace(SETTING, options=options, rows="Contribution of each technique")
+    text = markdown(setting, rows)
+    heading, _, cells = rows_of(text)
+    assert heading == ["row", "parameters", "perplexity", "sacreBLEU", "tokenized compound-split BLEU", "minutes"]
+    assert cells == ["multi30k-ema", "2.31M", "4.000 ± 0.000", "40.00 ± 1.00", "32.00 ± 0.00", "2.0"]
+    for fact in ("# Contribution of each technique\n", "2 minutes per row", "over the seeds 1, 2, 3", "the average of"):
+        assert fact in text
+    assert "paper" not in text
+    _, right = ablation_figure([BASE, *rows]).axes
+    np.testing.assert_allclose(right.collections[0].get_offsets()[:, 0], [0.0, 8.5])
 
 
 def test_the_json_has_the_same():

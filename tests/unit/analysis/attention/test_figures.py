@@ -101,7 +101,7 @@ def test_learned_positions_have_no_formula():
         position_vectors("learned")
 
 
-def test_characters_that_the_font_lacks_are_told_once_a_picture(tmp_path, caplog):
+def test_characters_that_the_font_lacks_are_reported_once_per_picture(tmp_path, caplog):
     figure = Figure()
     figure.text(0.1, 0.1, "\U0001f980 \U0001f981 \U0001f982")
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What a run tells: TensorBoard's curves and texts, and the line on a terminal."""
+"""Progress of a run: TensorBoard's curves and texts, and the line on a terminal."""
 
 import io
 import signal
@@ -12,7 +12,7 @@ from tf_transformer.training._process import StopRequest
 from tf_transformer.training._reporting import RunLog
 
 
-def told(directory) -> dict[str, tuple[int, object]]:
+def logged(directory) -> dict[str, tuple[int, object]]:
     """Tag → (step, value) of all that TensorBoard would show."""
     (file,) = (directory / "tensorboard").iterdir()
     return {
@@ -28,7 +28,7 @@ def test_numbers_are_curves_of_their_event_and_translations_are_a_table(tmp_path
     log.event("sample", 21, bleu=30.5, signature="tok:13a", translations=[["a|b", "c", "d"]])
     log.text("sample/translations", 21, [("a|b", "c", "d")], ("source", "reference", "translation"))
     log.close()
-    shown = told(tmp_path)
+    shown = logged(tmp_path)
     assert shown.keys() == {"train/loss", "train/steps", "sample/bleu", "sample/translations"}
     assert (shown["train/loss"], shown["sample/bleu"]) == ((20, 1.5), (21, 30.5))
     assert shown["sample/translations"][1].decode().splitlines() == [
@@ -43,7 +43,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_has_one_line_that_goes_on_where_the_run_does(monkeypatch):
+def test_a_terminal_has_one_line_that_a_resumed_run_continues(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     progress = Progress("training", 11, "steps", initial=3)
     progress.update(4, "loss 1.250, 4,321 tokens/s")

@@ -1,0 +1,140 @@
+"""How many machines serve a rate of requests: a simulation of batching and replicas, validated on this machine.
+
+    python -m benchmarks.capacity [MODEL_BASE] [--clients 4 16 64] [--rate 100] [--p99-ms 300] [--json]
+    python -m benchmarks.capacity --service 0.030 0.0015 --rate 100 --p99-ms 300
+
+The times of the model are measured through a server that merges nothing, and the latency of merged requests through a
+second one, in turn. The simulation takes the first to predict the second; `largest_error` is its largest error in
+throughput and median latency. With --service nothing is measured: seconds per call and per row of another machine.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import pathlib
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+
+import aiohttp
+
+from benchmarks.serving import load, sentences, serving, write_toy
+from benchmarks.serving_simulation import Server, ServiceTimes, Simulation, replicas_for
+
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model_base", nargs="?", metavar="MODEL_BASE", help="an export (default: a toy)")
+    parser.add_argument("--clients", type=int, nargs="+", default=[4, 16, 64])
+    parser.add_argument("--rounds", type=int, default=3, help="of measuring both servers")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of load for each number of clients and round")
+    parser.add_argument("--calls", type=int, default=6, help="of each number of rows, in each round")
+    parser.add_argument("--workers", type=int, default=2, help="calls of the model at the same time, as in `serve`")
+    parser.add_argument("--rate", type=float, default=100.0, help="requests per second to plan for")
+    parser.add_argument("--p99-ms", type=float, default=300.0, help="largest 99th percentile of the latency")
+    parser.add_argument("--service", type=float, nargs=2, metavar=("CALL", "ROW"), help="seconds per call and per row")
+    parser.add_argument("--input", help="file with a sentence per line to send (default: made up)")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    figures: dict = {}
+    if args.service:
+        times, server = ServiceTimes.linear(*args.service), Server(workers=1)
+    else:
+        with tempfile.TemporaryDirectory() as directory:
+            base = args.model_base or write_toy(pathlib.Path(directory) / "toy")
+            times, server, figures = validate(base, sentences(args.input), args)
+    machines, plan = replicas_for(times, server, args.rate, args.p99_ms)
+    figures["plan"] = {"rate": args.rate, "p99_limit_ms": args.p99_ms, "machines": machines, **plan}
+    print(json.dumps(figures) if args.json else table(figures))
+
+
+def validate(base, texts: list[str], args: argparse.Namespace) -> tuple[ServiceTimes, Server, dict]:
+    """Measure calls and load in turn; return the times, the server and how well the simulation predicts the load."""
+    seconds: dict = defaultdict(list)
+    requests: list[float] = []
+    runs: dict = defaultdict(list)
+    with serving(base, ["--no-batching"]) as plain, serving(base, []) as batched:
+        for _ in range(args.rounds):
+            asyncio.run(time_calls(plain, texts, args, seconds))
+            requests.append(asyncio.run(request_seconds(plain)))
+            for clients in args.clients:
+                runs[clients].append(asyncio.run(load(batched, texts, clients, args.seconds, 20_000)))
+    times, server = ServiceTimes(seconds), Server(workers=args.workers, request_seconds=statistics.median(requests))
+    compared = [_compare(times, server, clients, found) for clients, found in runs.items()]
+    medians = {f"{calls}x{rows}": round(1000 * statistics.median(own), 2) for (calls, rows), own in seconds.items()}
+    return times, server, {
+        "model": str(base) if args.model_base else "toy",
+        "cores": os.cpu_count(),
+        "call_ms": medians,
+        "request_ms": round(1000 * server.request_seconds, 3),
+        "validation": compared,
+        "largest_error": max(max(abs(each["error_throughput"]), abs(each["error_p50"])) for each in compared),
+    }  # fmt: skip
+
+
+def _compare(times: ServiceTimes, server: Server, clients: int, found: list[dict]) -> dict:
+    measured = {name: statistics.median(run[name] for run in found)
+                for name in ("requests_per_second", "p50_ms", "p95_ms", "p99_ms")}  # fmt: skip
+    simulated = Simulation(times, server).closed_loop(clients, 200 * clients)
+    names = {"throughput": "requests_per_second", "p50": "p50_ms", "p99": "p99_ms"}
+    errors = {name: round(simulated[key] / measured[key] - 1, 3) for name, key in names.items()}
+    return {"clients": clients, "measured": measured, "simulated": simulated,
+            **{f"error_{name}": error for name, error in errors.items()}}  # fmt: skip
+
+
+async def time_calls(url: str, texts: list[str], args: argparse.Namespace, seconds: dict) -> None:
+    """Add the times of calls of several rows, alone and with others at the same time."""
+    async with aiohttp.ClientSession() as session:
+
+        async def call(calls: int, rows: int, number: int, keep: bool = True) -> None:
+            chosen = [texts[(number * rows + i) * 7 % len(texts)] for i in range(rows)]
+            begun = time.perf_counter()
+            async with session.post(f"{url}:predict", json={"instances": chosen}) as response:
+                await response.read()
+                if response.status != 200:
+                    raise SystemExit(f"the server answered {response.status}")
+            if keep:
+                seconds[calls, rows].append(time.perf_counter() - begun)
+
+        async def caller(calls: int, rows: int, first: int) -> None:
+            for number in range(args.calls):
+                await call(calls, rows, first + number)
+
+        for rows in ROWS:
+            await call(1, rows, 0, keep=False)
+            for calls in range(1, args.workers + 1):
+                await asyncio.gather(*(caller(calls, rows, 31 * one) for one in range(calls)))
+
+
+async def request_seconds(url: str, requests: int = 300) -> float:
+    """Seconds of a request that calls no model, on a busy event loop."""
+    async with aiohttp.ClientSession() as session:
+
+        async def ask() -> None:
+            async with session.get(url) as response:
+                await response.read()
+
+        await ask()
+        begun = time.perf_counter()
+        for _ in range(requests // 10):
+            await asyncio.gather(*(ask() for _ in range(10)))
+        return (time.perf_counter() - begun) / requests
+
+
+def table(figures: dict) -> str:
+    lines = []
+    for each in figures.get("validation", ()):
+        lines.append(f"{each['clients']} clients: error {each['error_throughput']:+.0%} of throughput, "
+                     f"{each['error_p50']:+.0%} of p50, {each['error_p99']:+.0%} of p99")  # fmt: skip
+        lines += [f"  {kind}: {each[kind]}" for kind in ("measured", "simulated")]
+    plan = figures["plan"]
+    needed = f"{plan['machines']} machines" if plan["machines"] else "no number of such machines suffices"
+    return "\n".join([*lines, f"{plan['rate']} requests/s with p99 below {plan['p99_limit_ms']} ms: {needed} ({plan})"])
+
+
+if __name__ == "__main__":
+    main()
