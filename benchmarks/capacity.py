@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model_base", nargs="?", metavar="MODEL_BASE", help="an export (default: a toy)")
     parser.add_argument("--clients", type=int, nargs="+", default=[4, 16, 64])
-    parser.add_argument("--rounds", type=int, default=3, help="of measuring both servers")
+    parser.add_argument("--rounds", type=int, default=5, help="of measuring both servers")
     parser.add_argument("--seconds", type=float, default=10.0, help="of load for each number of clients and round")
     parser.add_argument("--calls", type=int, default=6, help="of each number of rows, in each round")
     parser.add_argument("--workers", type=int, default=2, help="calls of the model at the same time, as in `serve`")
@@ -60,7 +60,7 @@ def validate(base, texts: list[str], args: argparse.Namespace) -> tuple[ServiceT
     with serving(base, ["--no-batching"]) as plain, serving(base, []) as batched:
         for _ in range(args.rounds):
             asyncio.run(time_calls(plain, texts, args, seconds))
-            requests.append(asyncio.run(request_seconds(plain)))
+            requests.append(asyncio.run(request_seconds(plain, texts, args.workers)))
             for clients in args.clients:
                 runs[clients].append(asyncio.run(load(batched, texts, clients, args.seconds, 20_000)))
     times, server = ServiceTimes(seconds), Server(workers=args.workers, request_seconds=statistics.median(requests))
@@ -86,6 +86,13 @@ def _compare(times: ServiceTimes, server: Server, clients: int, found: list[dict
             **{f"error_{name}": error for name, error in errors.items()}}  # fmt: skip
 
 
+async def post(session: aiohttp.ClientSession, url: str, instances: list[str] | str, expected: int = 200) -> None:
+    async with session.post(f"{url}:predict", json={"instances": instances}) as response:
+        await response.read()
+        if response.status != expected:
+            raise SystemExit(f"expected the status {expected}. Received: {response.status}")
+
+
 async def time_calls(url: str, texts: list[str], args: argparse.Namespace, seconds: dict) -> None:
     """Add the times of calls of several rows, alone and with others at the same time."""
     async with aiohttp.ClientSession() as session:
@@ -93,10 +100,7 @@ async def time_calls(url: str, texts: list[str], args: argparse.Namespace, secon
         async def call(calls: int, rows: int, number: int, keep: bool = True) -> None:
             chosen = [texts[(number * rows + i) * 7 % len(texts)] for i in range(rows)]
             begun = time.perf_counter()
-            async with session.post(f"{url}:predict", json={"instances": chosen}) as response:
-                await response.read()
-                if response.status != 200:
-                    raise SystemExit(f"the server answered {response.status}")
+            await post(session, url, chosen)
             if keep:
                 seconds[calls, rows].append(time.perf_counter() - begun)
 
@@ -110,19 +114,27 @@ async def time_calls(url: str, texts: list[str], args: argparse.Namespace, secon
                 await asyncio.gather(*(caller(calls, rows, 31 * one) for one in range(calls)))
 
 
-async def request_seconds(url: str, requests: int = 300) -> float:
-    """Seconds of a request that calls no model, on a busy event loop."""
+async def request_seconds(url: str, texts: list[str], workers: int, requests: int = 2000, clients: int = 16) -> float:
+    """Seconds of a request that is rejected before it reaches the model, while all workers call the model."""
+    left = requests
     async with aiohttp.ClientSession() as session:
 
-        async def ask() -> None:
-            async with session.get(url) as response:
-                await response.read()
+        async def client() -> None:
+            nonlocal left
+            while left > 0:
+                left -= 1
+                await post(session, url, texts[0], expected=400)  # a text, not a list
 
-        await ask()
+        async def keep_busy() -> None:
+            while left > 0:
+                await post(session, url, texts[: ROWS[-1]])
+
+        busy = [asyncio.create_task(keep_busy()) for _ in range(workers)]
         begun = time.perf_counter()
-        for _ in range(requests // 10):
-            await asyncio.gather(*(ask() for _ in range(10)))
-        return (time.perf_counter() - begun) / requests
+        await asyncio.gather(*(client() for _ in range(clients)))
+        seconds = (time.perf_counter() - begun) / requests
+        await asyncio.gather(*busy)
+        return seconds
 
 
 def table(figures: dict) -> str:

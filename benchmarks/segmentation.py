@@ -7,7 +7,8 @@ DIR has `wmt/newstest2013.{en,de,fr}` and `tatoeba_ende/test.{en,de}`, one sente
 spaces into paragraphs of 2 to 8; the places where they were joined are the boundaries to find. Two facts limit every
 splitter: some lines hold several sentences, and some (headlines) end without punctuation. So F1 is also given for
 lines that end with sentence punctuation (`ended_f1`). `second_half_f1` is of the second half of the lines, not
-looked at when the rules were written, except that of German headlines. Without --data the sentences are those of the phrasebook.
+looked at when the rules were written, except that of German headlines. Without --data the sentences are those of the
+phrasebook.
 """
 
 import argparse

@@ -49,7 +49,7 @@ class Server:
         max_batch_size: rows of a call.
         timeout: seconds that the first request of a batch waits for others while a worker is free.
         workers: calls at the same time.
-        request_seconds: of the event loop for each request, one after another.
+        request_seconds: of the event loop for each request, one after another: half on its way in, half on its way out.
     """
 
     max_batch_size: int = 64
@@ -92,29 +92,41 @@ class Simulation:
         self.latencies: list[float] = []
         self.rows: list[int] = []
         self._now = 0.0
-        self._answered: Callable[[int], Any] = lambda client: None
+        self._answered: Callable[[float, int], Any] = lambda sent, client: self.latencies.append(self._now - sent)
 
     def open_loop(self, rate: float, requests: int) -> dict[str, float]:
         """Requests that arrive at random, `rate` per second on average, whatever the answers."""
         moment = 0.0
         for number in range(requests):
             moment += self._random.expovariate(rate)
-            self._at(moment, self._arrive, number)
+            self._at(moment, self._arrive, moment, number)
         return self._run()
 
     def closed_loop(self, clients: int, requests: int) -> dict[str, float]:
-        """Clients that each send a request when the one before is answered."""
-        left = requests - clients
+        """Clients of one process that each send a request when the one before is answered.
 
-        def again(client: int) -> None:
+        Their event loop needs as long as the server's for a request.
+        """
+        left, free, half = requests, 0.0, self._server.request_seconds / 2
+
+        def through_loop(handle: Callable, sent: float, client: int) -> None:
+            nonlocal free
+            free = max(self._now, free) + half
+            self._at(free, handle, sent, client)
+
+        def send(client: int) -> None:
             nonlocal left
             if left > 0:
                 left -= 1
-                self._at(self._now, self._arrive, client)
+                through_loop(self._arrive, self._now, client)
 
-        self._answered = again
+        def received(sent: float, client: int) -> None:
+            self.latencies.append(self._now - sent)
+            send(client)
+
+        self._answered = lambda sent, client: through_loop(received, sent, client)
         for client in range(clients):
-            self._at(0.0, self._arrive, client)
+            send(client)
         return self._run()
 
     def _run(self) -> dict[str, float]:
@@ -132,11 +144,14 @@ class Simulation:
     def _at(self, moment: float, handle: Callable, *arguments: Any) -> None:
         heapq.heappush(self._events, (moment, next(self._order), handle, arguments))
 
-    def _arrive(self, client: int) -> None:
+    def _arrive(self, sent: float, client: int) -> None:
         replica = min(self._replicas, key=lambda each: each.waiting)
         replica.waiting += 1
-        replica.loop_free = max(self._now, replica.loop_free) + self._server.request_seconds
-        self._at(replica.loop_free, self._join, replica, self._now, client)
+        self._at(self._through_loop(replica), self._join, replica, sent, client)
+
+    def _through_loop(self, replica: _Replica) -> float:
+        replica.loop_free = max(self._now, replica.loop_free) + self._server.request_seconds / 2
+        return replica.loop_free
 
     def _join(self, replica: _Replica, sent: float, client: int) -> None:
         if replica.open is None:
@@ -169,8 +184,7 @@ class Simulation:
         replica.busy -= 1
         replica.waiting -= len(batch.arrivals)
         for sent, client in batch.arrivals:
-            self.latencies.append(self._now - sent)
-            self._answered(client)
+            self._at(self._through_loop(replica), self._answered, sent, client)
         self._start(replica)
 
 

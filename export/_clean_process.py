@@ -44,11 +44,11 @@ def answer(signatures: dict, requests: list[tuple[str, dict]]) -> list[dict]:
 def main(saved_model: str, requests: str, answers: str) -> None:
     """Load the SavedModel, answer the requests and write the answers."""
     with open(requests, encoding="utf-8") as stream:
-        asked = json.load(stream)
+        decoded = json.load(stream)
     began = time.monotonic()
     model = tf.saved_model.load(saved_model)
     seconds = time.monotonic() - began
-    found = [{name: encode(value) for name, value in each.items()} for each in answer(model.signatures, asked)]
+    found = [{name: encode(value) for name, value in each.items()} for each in answer(model.signatures, decoded)]
     ours = sorted(name for name in sys.modules if name.split(".")[0] == "tf_transformer")
     with open(answers, "w", encoding="utf-8") as stream:
         json.dump({"answers": found, "load_seconds": seconds, "imported": ours}, stream)

@@ -131,7 +131,7 @@ def verify_export(
     began = time.monotonic()
     found, load_seconds = answers_of_clean_process(directory, requests, timeout, scratch)
     differences = [
-        difference for asked, one, other in zip(requests, expected, found) for difference in _compare(asked, one, other)
+        difference for request, *pair in zip(requests, expected, found) for difference in _compare(request, *pair)
     ]
     if differences:
         shown = "\n".join(differences[:_SHOWN])
@@ -147,14 +147,14 @@ def answers_of_clean_process(
     directory: pathlib.Path, requests: list[Request], timeout: float | None = None, scratch: pathlib.Path | None = None
 ) -> tuple[list[Answer], float]:
     """The answers of a SavedModel in a separate process, and the seconds it took to load."""
-    asked = [
+    encoded = [
         [name, {key: [_to_text(row) for row in rows] for key, rows in inputs.items()}] for name, inputs in requests
     ]
     # Absolute: the process has another working directory.
     with tempfile.TemporaryDirectory(dir=scratch and scratch.resolve()) as folder:
-        question, reply = pathlib.Path(folder, "requests.json"), pathlib.Path(folder, "answers.json")
-        question.write_text(json.dumps(asked), encoding="utf-8")
-        _run([str(directory.resolve()), str(question), str(reply)], folder, timeout)
+        questions, reply = pathlib.Path(folder, "requests.json"), pathlib.Path(folder, "answers.json")
+        questions.write_text(json.dumps(encoded), encoding="utf-8")
+        _run([str(directory.resolve()), str(questions), str(reply)], folder, timeout)
         result = json.loads(reply.read_text(encoding="utf-8"))
     if result["imported"]:
         raise ExportRejected(f"Loading the export imported {', '.join(result['imported'])}, which other machines lack.")

@@ -36,7 +36,7 @@ def check_engine(args: argparse.Namespace, *names: str) -> None:
 
 @contextlib.contextmanager
 def beam_jobs(args: argparse.Namespace) -> Iterator["BeamJobs | None"]:
-    """What runs pipelines for --output, while the block runs; None for this machine."""
+    """The runs of pipelines that write --output; None for this machine."""
     check_engine(args, "beam_options")
     if args.engine != "beam":
         yield None

@@ -160,6 +160,7 @@ def _translate_on_beam(args: argparse.Namespace) -> int:
     with beam_jobs(args) as jobs:
         from tf_transformer.decoding.on_beam import SHARD_LINES, FileTranslation
 
+        assert jobs is not None  # --engine beam
         found = FileTranslation(
             args.saved_model,
             args.input,

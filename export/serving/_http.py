@@ -70,7 +70,7 @@ class Connection(web.RequestHandler):
         resets the connection.
         """
         if self._waiter is not None and not self._waiter.done():
-            return None  # nothing was asked: close
+            return None  # no request came: close
         self._half_closed = True
         self.close()
         self._loop.call_later(0.01, self._probe)

@@ -1,7 +1,5 @@
 """The report of an import: files read, parameters, languages, licence, a sample translation, next commands."""
 
-import ctypes
-import gc
 import json
 import logging
 import os
@@ -62,7 +60,6 @@ def translate_sample(workdir: Workdir, text: str | None = None) -> dict | None:
     from tf_transformer.decoding import Translator
 
     text = text or sample_sentence(workdir.dataset_info.get("source_language"))
-    _release_memory()
     try:
         sample = {"source": text, "translation": Translator.from_workdir(workdir.path)([text])[0]}
     except ValueError as error:
@@ -70,14 +67,6 @@ def translate_sample(workdir: Workdir, text: str | None = None) -> dict | None:
         return None
     write_json(workdir.path / FACTS, read_facts(workdir) | {"sample": sample})
     return sample
-
-
-def _release_memory() -> None:
-    """Return freed memory to the system. glibc keeps that of arrays of a few MB, which most weights are."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def read_facts(workdir: Workdir) -> dict:

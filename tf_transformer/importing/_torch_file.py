@@ -27,7 +27,7 @@ _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 
 
 class TorchWeights(Mapping[str, np.ndarray]):
-    """The tensors of a file by name, bfloat16 as float32, each read anew whenever it is asked for.
+    """The tensors of a file by name, bfloat16 as float32, each read anew whenever it is used.
 
     Args:
         file: the file.

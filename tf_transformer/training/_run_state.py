@@ -206,6 +206,9 @@ MAY_CHANGE = frozenset(
     )
 )
 
+# Settings that later versions added. At these values a run computes what it did before, and resumes after an upgrade.
+ADDED = {"training.subword_dropout": 0.0}
+
 logger = logging.getLogger(__name__)
 
 
@@ -227,7 +230,8 @@ def run_fingerprint(config: Config, dataset_info: dict, first_weights: pathlib.P
         for section in ("model", "training")
         for name, value in getattr(config, section).to_dict().items()
     }
-    kept = {name: value for name, value in settings.items() if name not in MAY_CHANGE}
+    without = MAY_CHANGE | {name for name, value in ADDED.items() if settings[name] == value}
+    kept = {name: value for name, value in settings.items() if name not in without}
     parts = [kept, dataset_info.get("tokenizer", {}).get("sha256"), _content(dataset_info)]
     name = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     if first_weights is None:

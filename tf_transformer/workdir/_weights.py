@@ -1,7 +1,7 @@
 """The weights of a Keras model as arrays by name, and back."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -9,6 +9,8 @@ from tf_transformer.workdir.checkpoints import CheckpointError
 
 if TYPE_CHECKING:
     import keras
+
+_PIECE = 64 * 2**20
 
 
 def named_variables(model: "keras.Model") -> dict[str, Any]:
@@ -57,7 +59,18 @@ def assign_tensors(variables: dict, tensors: Mapping[str, np.ndarray], source: s
                 f"{tensors[name].shape}. Use the configuration it was trained with."
             )
     for name, variable in variables.items():
-        variable.assign(tensors[name])
+        _assign(variable, tensors[name])
+
+
+def _assign(variable: Any, value: np.ndarray) -> None:
+    """Assign an array; a large one in pieces, where TensorFlow would need memory for one more copy of it."""
+    inner = getattr(variable, "value", None)
+    if value.nbytes <= _PIECE or type(inner).__name__ != "ResourceVariable" or value.dtype.name != variable.dtype:
+        variable.assign(value)
+        return
+    rows = max(1, _PIECE // value[:1].nbytes)
+    for start in range(0, len(value), rows):
+        cast(Any, inner)[start : start + rows].assign(value[start : start + rows])
 
 
 class _Transposed(Mapping[str, np.ndarray]):

@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
 import os
 import pathlib
 import re
@@ -30,6 +31,7 @@ from tf_transformer._files import sha256_of_file, write_json
 FORMAT = 1
 MODEL, TRAINING, INFO = "model.safetensors", "training.safetensors", "checkpoint.json"
 AVERAGE = "average"
+_PIECE_NUMBERS = 16 * 2**20
 _STEP = re.compile(r"step-(\d{8,})")
 
 logger = logging.getLogger(__name__)
@@ -139,29 +141,42 @@ def _are_files(files: Any) -> bool:
 
 
 class ModelTensors(Mapping[str, np.ndarray]):
-    """The weights of a checkpoint by name, each read anew whenever it is asked for. Verify the checkpoint first.
+    """The weights of a checkpoint by name, each read anew whenever it is used. Verify the checkpoint first.
 
-    The file is closed again each time: it is mapped into memory while it is open, and what was read would stay there.
+    The file is closed again each time, and after each part of a large tensor: it is mapped into memory while it is
+    open, and what was read would stay there.
     """
 
     def __init__(self, path: str | os.PathLike) -> None:
         self._file = pathlib.Path(path) / MODEL
         with _named_errors(self._file), safetensors.safe_open(self._file, framework="numpy") as opened:
-            self._names = tuple(opened.keys())
+            self._shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._names:
-            raise KeyError(name)
-        with _named_errors(self._file), safetensors.safe_open(self._file, framework="numpy") as opened:
-            tensor = opened.get_tensor(name)
-        _check_floating(self._file, name, tensor)
+        shape = self._shapes[name]
+        rows = max(1, _PIECE_NUMBERS // max(1, math.prod(shape[1:])))
+        first = self._rows(name, 0, rows)
+        _check_floating(self._file, name, first)
+        if first.shape == shape:
+            return first
+        tensor = np.empty(shape, first.dtype)
+        tensor[:rows] = first
+        for start in range(rows, shape[0], rows):
+            tensor[start : start + rows] = self._rows(name, start, rows)
         return tensor
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._shapes)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._shapes)
+
+    def _rows(self, name: str, start: int, rows: int) -> np.ndarray:
+        """Some rows of a tensor; of a scalar, all of it."""
+        with _named_errors(self._file), safetensors.safe_open(self._file, framework="numpy") as opened:
+            if not self._shapes[name]:
+                return opened.get_tensor(name)
+            return opened.get_slice(name)[start : min(start + rows, self._shapes[name][0])]
 
 
 def load_model_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:

@@ -219,7 +219,7 @@ def test_strange_answers(server, answer):
 
 
 def test_nobody_there():
-    with closed_port() as port, pytest.raises(ServerUnavailable, match=r"rejected.*Is the server running there"):
+    with closed_port() as port, pytest.raises(ServerUnavailable, match=r"refused.*Is the server running there"):
         Client(f"http://127.0.0.1:{port}", "toy", retries=1, backoff=0.001).translate(["a"])
 
 

@@ -161,11 +161,14 @@ def test_weights_that_are_integers_are_rejected(tmp_path):
         checkpoints.ModelTensors(path)["a/kernel"]
 
 
-def test_weights_may_be_read_one_by_one(tmp_path):
-    weights = {"a/kernel": np.arange(6, dtype=np.float32).reshape(2, 3), "b/bias": np.ones(5, np.float16)}
+@pytest.mark.parametrize("piece", [7, 2**24])
+def test_weights_may_be_read_one_by_one(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(checkpoints, "_PIECE_NUMBERS", piece)
+    weights = {"a/kernel": np.arange(33, dtype=np.float32).reshape(11, 3), "b/bias": np.ones(19, np.float16)}
+    weights["c"] = np.array(2.5, np.float32)
     path = save_checkpoint(tmp_path / "x", weights, step=1)
     found = checkpoints.ModelTensors(path)
-    assert sorted(found) == sorted(weights) and len(found) == 2 and "c" not in found
+    assert sorted(found) == sorted(weights) and len(found) == 3 and "d" not in found
     for name, value in weights.items():
         np.testing.assert_array_equal(found[name], value)
     data = (path / "model.safetensors").read_bytes()

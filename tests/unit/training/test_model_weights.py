@@ -38,3 +38,11 @@ def test_weights_that_do_not_fit_are_named():
     tensors = model_tensors(Transformer(ModelConfig(**SIZES)))
     with pytest.raises(CheckpointError, match=r"other: expected encoder/layer_0/feed_forward/inner/kernel"):
         assign_model(for_inference(feed_forward_dim=19), tensors, "other")
+
+
+def test_large_weights_are_assigned_in_pieces(monkeypatch):
+    monkeypatch.setattr("tf_transformer.workdir._weights._PIECE", 300)
+    plain, transposed = Transformer(ModelConfig(**SIZES)), for_inference()
+    assign_model(transposed, model_tensors(plain), "plain")
+    for name, value in model_tensors(plain).items():
+        np.testing.assert_array_equal(model_tensors(transposed)[name], value)

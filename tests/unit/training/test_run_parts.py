@@ -10,13 +10,21 @@ import pytest
 import tensorflow as tf
 from training_toys import ToyTraining, toy_batch, toy_batches
 
-from tf_transformer.config import Config
+from tf_transformer.config import Config, TrainingConfig
 from tf_transformer.data import DataServiceError
 from tf_transformer.training import _input as input_module
+from tf_transformer.training import _run_state as run_state_module
 from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._process import RunLock, RunLockedError, StopRequest
 from tf_transformer.training._reporting import RunLog, read_log
-from tf_transformer.training._run_state import ChangedRunError, DivergedError, RunState, check_config, check_dataset
+from tf_transformer.training._run_state import (
+    ChangedRunError,
+    DivergedError,
+    RunState,
+    check_config,
+    check_dataset,
+    run_fingerprint,
+)
 from tf_transformer.training._strategies import StrategyError, devices_of, make_strategy
 from tf_transformer.workdir import _averaging as averaging
 from tf_transformer.workdir import checkpoints
@@ -30,6 +38,17 @@ def test_batches_come_with_the_position_after_them():
     for seed, (batch, _) in enumerate(taken):
         assert "position" not in batch
         np.testing.assert_array_equal(batch["source"], toy_batch(seed, rows=5)["source"])
+
+
+def test_settings_of_later_versions_leave_the_fingerprint_of_older_runs(monkeypatch):
+    now = run_fingerprint(Config(), {}, None)
+    assert run_fingerprint(Config().override(["training.subword_dropout=0.1"]), {}, None) != now
+    fields = TrainingConfig.to_dict
+    monkeypatch.setattr(run_state_module, "ADDED", {})
+    monkeypatch.setattr(
+        TrainingConfig, "to_dict", lambda self: {k: v for k, v in fields(self).items() if k != "subword_dropout"}
+    )
+    assert run_fingerprint(Config(), {}, None) == now
 
 
 class Failing:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 HUB = "hf:"
+_LONGEST_NAME = 250
 _COMMIT = re.compile("[0-9a-f]{40}")
 _NAME = re.compile(r"hf:([\w.-]{1,96}/[\w.-]{1,96})(?:@([\w./-]{1,200}))?", re.ASCII)
 # The first that a repository has is downloaded, so that a pickle comes only where there is nothing else.
@@ -93,7 +94,7 @@ def required_files(names: Iterable[str], what: str) -> list[str]:
         patterns = _MARIAN
         weights = sorted(name for name in top if name.endswith((".npz", ".bin")))
     if not weights:
-        listed = ", ".join(sorted(top)[:8]) or "nothing"
+        listed = ", ".join(name[:80] for name in sorted(top)[:8]) or "nothing"
         raise ImportedModelError(
             f"{what}: expected {', '.join(WEIGHTS)}, CTranslate2's model.bin or Marian's *.npz. Received: {listed}. "
             "Choose a repository with weights in one of these formats."
@@ -132,7 +133,9 @@ def _check_info(info: Any, name: str) -> None:
     """Rejects a description of a repository without a commit, or of files without names and sizes."""
     files = info.siblings
     named = isinstance(files, list) and all(
-        isinstance(file.rfilename, str) and (file.size is None or (type(file.size) is int and file.size >= 0))
+        isinstance(file.rfilename, str)
+        and len(file.rfilename) <= _LONGEST_NAME
+        and (file.size is None or (type(file.size) is int and file.size >= 0))
         for file in files
     )
     if not isinstance(info.sha, str) or not _COMMIT.fullmatch(info.sha) or not named:
@@ -218,7 +221,7 @@ def _downloaded(api: "HfApi", repository: str, file: str, revision: str, **optio
 def _licence(info: Any) -> str | None:
     """The licence in the model card; its own name where the card says "other"."""
     card = info.card_data
-    if card is None:
+    if not hasattr(card, "get"):
         return None
     named = card.get("license_name") if card.get("license") == "other" else card.get("license")
     named = named[0] if isinstance(named, list) and named else named

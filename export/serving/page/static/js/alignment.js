@@ -6,7 +6,7 @@ const ROWS = 8;
 const PAUSE = 200;
 export const UNCERTAIN = 0.5;
 
-/** The alignments of sentences, asked for once each, some time after they are wanted. */
+/** The alignments of sentences, requested once each, some time after they are needed. */
 export class Alignments {
   #known = new Map();
   #wanted = new Set();
