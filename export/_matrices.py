@@ -154,7 +154,8 @@ def _replace_weights(model: Transformer, matrix_of: Callable[[Any, bool], Any]) 
 
 def require_kernel() -> None:
     """Raise ValueError unless this TensorFlow computes products of int8 matrices exactly."""
-    rows, columns = np.int8([[127] * 64, [-127] * 64]), np.int8([[LEVELS] * 64, [-LEVELS] * 64, [1] * 64])
+    rows = np.array([[127] * 64, [-127] * 64], np.int8)
+    columns = np.array([[LEVELS] * 64, [-LEVELS] * 64, [1] * 64], np.int8)
     found = _tried(
         lambda: _integer_product(tf.constant(rows), tf.constant(columns), _ROW_LEVELS, tf.constant(_ROW_LEVELS)),
         f"op {OP} for weights int8: TensorFlow 2.17 or later for Linux on x86-64",
