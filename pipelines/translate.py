@@ -18,7 +18,7 @@ import logging
 from typing import Any, BinaryIO
 
 from tf_transformer.pipelines import cli
-from tf_transformer.pipelines._beam_arguments import add_engine_arguments, beam_jobs, check_engine
+from tf_transformer.pipelines._beam_arguments import add_engine_arguments, check_engine
 from tf_transformer.pipelines._model_arguments import (
     add_decoding_arguments,
     add_language_arguments,
@@ -157,7 +157,9 @@ def _translate_documents(args: argparse.Namespace) -> int:
 
 def _translate_on_beam(args: argparse.Namespace) -> int:
     _check_beam_arguments(args)
-    with beam_jobs(args) as jobs:
+    from tf_transformer._beam import BeamJobs
+
+    with BeamJobs.open(args.output, args.beam_options, args.workers) as jobs:
         from tf_transformer.decoding.on_beam import SHARD_LINES, FileTranslation
 
         assert jobs is not None  # --engine beam
