@@ -176,7 +176,7 @@ def _difference(path: pathlib.Path, file: Any) -> str | None:
         expected, found = file.lfs.sha256, sha256_of_file(path)
     elif file.blob_id is not None and size <= MAX_BYTES // 1024:
         expected, found = file.blob_id, git_blob_id(path)
-    return f"expected the checksum {expected}. Received: {found}" if expected != found else None
+    return f"expected the checksum {expected!s:.80}. Received: {found}" if expected != found else None
 
 
 def _explained(error: Exception, what: str, advice: str) -> Exception:
