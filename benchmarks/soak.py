@@ -187,7 +187,7 @@ class Soak:
             connection.request("GET", "/v1/models/toy")
             found = json.loads(connection.getresponse().read())["model_version_status"]
             states = {int(each["version"]): each["state"] for each in found}
-            if states.get(newest) in ("AVAILABLE", "EOS") and "LOADING" not in states.values():
+            if states.get(newest) in ("AVAILABLE", "END") and "LOADING" not in states.values():
                 return states
             time.sleep(1)
         return {}
@@ -209,7 +209,7 @@ class Soak:
             "signatures": dict(sorted(tally.signatures.items())),
             "faults": dict(sorted(tally.faults.items())),
             "versions": dict(tally.versions),
-            "corrupt_rejected": [each for each in self.corrupt if states.get(each) == "EOS"],
+            "corrupt_rejected": [each for each in self.corrupt if states.get(each) == "END"],
             "megabytes": [round(each) for each in self.megabytes[:: max(1, len(self.megabytes) // 12)]],
             "growth_megabytes": round(growth, 1),
             "tracebacks": sum("Traceback" in line for line in self.log),

@@ -101,7 +101,7 @@ def test_training_through_a_service_is_training(service, tmp_path):
 
 def test_an_unreachable_service_is_named(prepared, tmp_path, capsys):
     address = f"grpc://127.0.0.1:{free_ports(1)[0]}"
-    with pytest.raises(DataServiceError, match=f"dispatcher of a tf.data service at {address}. Received: .*rejected"):
+    with pytest.raises(DataServiceError, match=f"dispatcher of a tf.data service at {address}. Received: .*refused"):
         training_dataset(prepared, OPTIONS, service=address)
     with pytest.raises(DataServiceError, match=r"grpc://HOST:PORT\. Received: 'localhost'"):
         training_dataset(prepared, OPTIONS, service="localhost")

@@ -309,7 +309,7 @@ def test_a_symlink_loop_in_the_newest_version_does_not_prevent_the_start(own_bas
         connection = running.connect()
         assert connection.translate("a") == ["1:A"]
         status = connection.send("GET", "/v1/models/toy/versions/2")[1]["model_version_status"][0]
-        assert status["state"] == "EOS" and status["status"]["error_code"] != "OK"
+        assert status["state"] == "END" and status["status"]["error_code"] != "OK"
         assert status["status"]["error_message"]
 
 
@@ -318,7 +318,7 @@ def test_a_running_server_reports_a_version_with_a_symlink_loop(own_base, make):
     with running_server(own_base) as running:
         connection = running.connect()
         make(own_base)
-        _wait_until(lambda: _state(connection, 2) == "EOS")
+        _wait_until(lambda: _state(connection, 2) == "END")
         assert connection.translate("a") == ["1:A"]
 
 

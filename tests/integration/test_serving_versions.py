@@ -225,7 +225,7 @@ def unread_bytes(port):
     return [int(row[4].split(":")[1], 16) for row in established]
 
 
-def is_rejected(port):
+def is_refused(port):
     try:
         socket.create_connection(("127.0.0.1", port), timeout=GUARD_SECONDS).close()
     except ConnectionRefusedError:
@@ -255,7 +255,7 @@ def test_sigterm_answers_what_is_open_and_ends(base, tmp_path):
             thread.start()
         wait_until(lambda: unread_bytes(port) == [0] * 5)
         process.send_signal(signal.SIGTERM)
-        wait_until(lambda: is_rejected(port))
+        wait_until(lambda: is_refused(port))
         assert answers == []
         (tmp_path / "release").touch()
         for thread in threads:

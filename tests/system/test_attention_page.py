@@ -107,7 +107,7 @@ def test_everything_by_keyboard(opened, maps):
     one(opened, "#head").send_keys(Keys.TAB)
     press(opened, Keys.ARROW_DOWN)
     assert one(opened, "#reading-title").text == "“alte” looks at"
-    press(opened, Keys.ARROW_RIGHT, Keys.EOS)
+    press(opened, Keys.ARROW_RIGHT, Keys.END)
     assert one(opened, "#reading-title").text == "“</s>” is looked at by"
     press(opened, Keys.TAB)
     assert opened.switch_to.active_element.get_attribute("aria-label") == "layer 1, head 1"

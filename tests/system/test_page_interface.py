@@ -118,7 +118,7 @@ def test_warnings_in_words(browser, page):
     assert [each.text for each in all_of(browser, ".sentence.warned")] == [
         "DOG. ENDLESS AN",
         "BIRDS. ODD ENDLESS",
-        "EOS. ODD ENDLESS AN",
+        "END. ODD ENDLESS AN",
     ]
     page.choose(3)
     assert len(all_of(browser, "#details-warnings li")) == 2

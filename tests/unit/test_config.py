@@ -121,7 +121,7 @@ def test_absurd_values_are_rejected_by_name(section, field, value):
 
 def test_every_number_has_a_bound():
     bounded_below_one = {"dropout", "attention_dropout", "feed_forward_dropout", "beta1", "beta2", "label_smoothing",
-                         "ema_decay", "top_p", "seed", "pad_id", "bos_id", "eos_id"}  # fmt: skip
+                         "ema_decay", "top_p", "seed", "pad_id", "bos_id", "eos_id", "subword_dropout"}  # fmt: skip
     for section in (ModelConfig, TrainingConfig, DecodingConfig):
         for field in dataclasses.fields(section):
             kinds = {field.type, *typing.get_args(field.type)}

@@ -84,7 +84,7 @@ def test_alignment_as_pharaoh_and_as_json():
 
 def test_more_than_the_model_has_is_rejected():
     for count in (0, 4):
-        with pytest.raises(ValueError, match=f"from 1 to 3 translations a line, not {count}"):
+        with pytest.raises(ValueError, match=rf"from 1 to 3 translations per line from Shouting\. Received: {count}\."):
             LineTranslation(Shouting(), nbest=count)
 
 

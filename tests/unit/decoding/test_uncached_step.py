@@ -22,7 +22,7 @@ from tf_transformer.decoding import (
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "how-to" / "decode-your-own-model.md"
 VOCAB, WIDTH, EOS, BOS, LENGTH = 29, 14, 3, 2, 11
 BEAMS = 3
-BOS = np.full(4, BOS, "int32")
+START = np.full(4, BOS, "int32")
 MAX_LENGTHS = np.array([LENGTH, 5, 0, LENGTH], "int32")
 PREFIX, PREFIX_LENGTHS = np.array([[7, 8], [9, 0], [0, 0], [0, 0]], "int32"), np.array([2, 1, 0, 0], "int32")
 
@@ -58,7 +58,7 @@ def search(kind, step, state, options, **more):
         more |= {"seeds": seeds, "sampling": SamplingOptions(top_k=10)}
     call = {"beam": beam_search, "greedy": greedy_search, "sample": sample}[kind]
     more = {name: tf.constant(value) if isinstance(value, np.ndarray) else value for name, value in more.items()}
-    return call(step, state, tf.constant(BOS), tf.constant(MAX_LENGTHS), options=options, grow=step.grow, **more)
+    return call(step, state, tf.constant(START), tf.constant(MAX_LENGTHS), options=options, grow=step.grow, **more)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

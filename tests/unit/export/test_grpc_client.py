@@ -41,7 +41,7 @@ def test_texts_in_translations_out(address, capsys):
 
 
 def test_a_missing_server_is_named_with_what_to_do(capsys):
-    with socket.socket() as unused:  # bound but not listening: connections are rejected
+    with socket.socket() as unused:  # bound but not listening: connections are refused
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
         assert grpc_client.main(["--server", address, "--name", "toy", "--connect-timeout", "0.5", "hello"]) == 1
