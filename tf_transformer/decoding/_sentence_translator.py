@@ -256,9 +256,10 @@ def _joined(pieces: tf.Tensor) -> Written:
     """The text of pieces (N, T) string, with one space where several meet and none around it."""
     pieces = tf.strings.regex_replace(pieces, " +", " ")
     # What stands before a piece: 2 t + 1 of the last piece t that is not empty if that ends in a space, otherwise 2 t.
-    marks = 2 * tf.range(tf.shape(pieces)[1]) + tf.cast(tf.strings.regex_full_match(pieces, r"(?s).* "), tf.int32)
+    places = tf.range(tf.shape(pieces)[1])
+    marks = 2 * places + tf.cast(tf.strings.regex_full_match(pieces, r"(?s).* "), tf.int32)
     marks = tf.where(pieces == "", -1, marks)
-    earlier = tf.linalg.band_part(tf.ones(2 * [tf.shape(pieces)[1]], tf.int32), -1, 0) == 1
+    earlier = places <= places[:, None]
     before = tf.pad(tf.reduce_max(tf.where(earlier, marks[:, None], -1), axis=2), [[0, 0], [1, 0]], constant_values=-1)
     doubled = tf.strings.regex_full_match(pieces, "(?s) .*") & (before[:, :-1] % 2 == 1)  # -1 % 2 is 1
     pieces = tf.where(doubled, tf.strings.regex_replace(pieces, r"\A ", ""), pieces)
