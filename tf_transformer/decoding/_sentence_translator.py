@@ -256,11 +256,12 @@ def _joined(pieces: tf.Tensor) -> Written:
     """The text of pieces (N, T) string, with one space where several meet and none around it."""
     pieces = tf.strings.regex_replace(pieces, " +", " ")
     # What stands before a piece: 2 t + 1 of the last piece t that is not empty if that ends in a space, otherwise 2 t.
-    places = tf.range(tf.shape(pieces)[1])
-    marks = 2 * places + tf.cast(tf.strings.regex_full_match(pieces, r"(?s).* "), tf.int32)
-    marks = tf.where(pieces == "", -1, marks)
-    earlier = places <= places[:, None]
-    before = tf.pad(tf.reduce_max(tf.where(earlier, marks[:, None], -1), axis=2), [[0, 0], [1, 0]], constant_values=-1)
+    marks = 2 * tf.range(tf.shape(pieces)[1]) + tf.cast(tf.strings.regex_full_match(pieces, r"(?s).* "), tf.int32)
+    counts = tf.cumsum(tf.cast(pieces != "", tf.int32), axis=1)
+    rows = tf.cumsum(tf.reduce_sum(tf.cast(pieces != "", tf.int32), axis=1, keepdims=True), exclusive=True)
+    marks = tf.pad(tf.boolean_mask(marks, pieces != ""), [[1, 0]], constant_values=-1)
+    last = tf.gather(marks, tf.where(counts > 0, rows + counts, 0))
+    before = tf.pad(last, [[0, 0], [1, 0]], constant_values=-1)
     doubled = tf.strings.regex_full_match(pieces, "(?s) .*") & (before[:, :-1] % 2 == 1)  # -1 % 2 is 1
     pieces = tf.where(doubled, tf.strings.regex_replace(pieces, r"\A ", ""), pieces)
     joined = tf.strings.reduce_join(pieces, axis=1)
