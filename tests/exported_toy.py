@@ -1,4 +1,4 @@
-"""A toy model exported by the real command, once a test process."""
+"""A toy model exported by the real command, once per test process."""
 
 import atexit
 import dataclasses

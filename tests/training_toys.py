@@ -11,7 +11,7 @@ from tf_transformer.data import Replicas
 from tf_transformer.model import Transformer
 from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._input import DistributedBatches
-from tf_transformer.training._optimizer import Adam, MovingAverage
+from tf_transformer.training._optimizer import MovingAverage, make_optimizer
 from tf_transformer.training._schedules import NoamSchedule
 from tf_transformer.training._train_step import Counters, TrainStep
 from tf_transformer.workdir._weights import model_tensors, named_variables
@@ -76,7 +76,7 @@ class ToyTraining:
         with self.strategy.scope():
             self.model = Transformer(config, dtype=self.training.precision)
             self.variables = named_variables(self.model)
-            self.adam = Adam(self.variables, self.training.beta1, self.training.beta2, self.training.epsilon)
+            self.optimizer = make_optimizer(self.training, self.variables)
             decay = self.training.ema_decay
             self.average = MovingAverage(self.variables, decay) if decay else None
         self.reset(seed)
@@ -85,7 +85,7 @@ class ToyTraining:
             self.training.xla,
         )  # fmt: skip
         schedule = NoamSchedule(config.model_dim, self.training.warmup_steps)
-        self.step = TrainStep(self.strategy, gradients, self.adam, self.average, schedule, self.training)
+        self.step = TrainStep(self.strategy, gradients, self.optimizer, self.average, schedule, self.training)
 
     def reset(self, seed: int = 3) -> None:
         """Goes back to the first weights and counters."""

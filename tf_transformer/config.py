@@ -142,9 +142,9 @@ class TrainingConfig(TypedFields):
     """Factor of the noam schedule."""
     learning_rate: float = 5e-4
     """Peak learning rate of the other schedules."""
-    optimizer: Literal["adam", "adamw"] = "adam"
+    optimizer: Literal["adam", "adamw", "muon"] = "adam"
     weight_decay: float = 0.01
-    """Weight decay of adamw (arXiv 1711.05101)."""
+    """Weight decay of adamw (arXiv 1711.05101) and muon (arXiv 2502.16982)."""
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9

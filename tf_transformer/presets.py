@@ -93,6 +93,7 @@ RECIPE = [
     _variant("multi30k-r-drop", of=MULTI30K, training={"r_drop": 5.0}),
     _variant("multi30k-subword-dropout", of=MULTI30K, training={"subword_dropout": 0.1}),
     _variant("multi30k-adamw", of=MULTI30K, training={"optimizer": "adamw"}),
+    _variant("multi30k-muon", of=MULTI30K, training={"optimizer": "muon"}),
     _variant("multi30k-cosine", of=MULTI30K, training={"schedule": "cosine", "learning_rate": 2e-3}),
     _variant("multi30k-ema", of=MULTI30K, training={"ema_decay": 0.998}),
     _variant("multi30k-attention-dropout", of=MULTI30K, attention_dropout=0.1, feed_forward_dropout=0.1),

@@ -287,7 +287,11 @@ def test_a_model_with_two_tokenizers_and_ids_of_its_own_is_published(tmp_path):
     special = {"pad_id": size - 1, "bos_id": size - 1, "eos_id": 0}
     options = {"positions": "learned", "max_positions": 17, "norm": "pre", "tied_embeddings": "none"}
     model = dataclasses.replace(SMALL, vocab_size=size, output_bias=True, **special, **options)
-    config = Config(preset="imported", model=model, decoding=DecodingConfig(beam_size=2, max_source_length=13))
+    config = Config(
+        preset="imported",
+        model=model,
+        decoding=DecodingConfig(beam_size=2, max_source_length=13, failure_detection=False),
+    )
     workdir = Workdir.create(tmp_path / "run", config, tokenizers, {})
     transformer = Transformer(model)
     randomize(transformer)

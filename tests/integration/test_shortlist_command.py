@@ -24,7 +24,9 @@ def run(tmp_path_factory):
     """A prepared directory and a work directory of random weights with its tokenizer."""
     folder = tmp_path_factory.mktemp("shortlist")
     prepared = PreparedDataset(toy_data(folder))
-    config = with_vocabulary(Config("toy", SMALL, decoding=DecodingConfig(**SEARCH)), prepared.tokenizers)
+    config = with_vocabulary(
+        Config("toy", SMALL, decoding=DecodingConfig(**SEARCH, failure_detection=False)), prepared.tokenizers
+    )
     info = prepared.info | {"directory": str(prepared.path)}
     workdir = Workdir.create(folder / "run", config, prepared.tokenizers, info)
     model = Transformer(config.model)

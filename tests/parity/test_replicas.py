@@ -32,7 +32,9 @@ def check_same(toy, report, alone):
     first, ours, theirs = ToyTraining(model=MODEL).weights(), toy.weights(), other.weights()
     for name in ours:
         np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=1e-5, err_msg=name)
-        np.testing.assert_allclose(toy.adam.first[name], other.adam.first[name], rtol=1e-3, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            toy.optimizer.first[name], other.optimizer.first[name], rtol=1e-3, atol=1e-6, err_msg=name
+        )
         assert np.abs(ours[name] - first[name]).max() > 1e-4, f"{name} was not trained"
 
 

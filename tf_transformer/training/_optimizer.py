@@ -1,11 +1,14 @@
-"""Adam (section 5.3) in one fused operation per weight, the weights it trains, and their moving average."""
+"""Adam (section 5.3) in one fused operation per weight, Muon, the weights they train, and their moving average."""
 
 import contextlib
+import math
 from collections.abc import Iterator
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from tf_transformer.config import TrainingConfig
 
 
 class Adam:
@@ -65,6 +68,93 @@ class Adam:
                 epsilon=self.epsilon,
                 grad=gradients[name],
             )
+
+
+class Muon:
+    """Muon for the matrices inside the layers, `Adam` for all other weights.
+
+    The momentum of a matrix is made nearly orthogonal by a Newton–Schulz iteration (Jordan et al. 2024), so that
+    directions with small gradients are learned as fast as those with large ones. Each update is scaled to the root
+    mean square of Adam's, and the weights decay with the learning rate (Liu et al. 2025, arXiv 2502.16982), so that
+    both take the same learning rate. Embeddings, biases and layer normalisation are trained by Adam.
+
+    Args:
+        variables: Keras variables by name. Create it in the strategy's scope.
+        beta1, beta2, epsilon: of Adam.
+        weight_decay: of matrices and embeddings, multiplied by the learning rate.
+        momentum: of Muon, with Nesterov's correction.
+    """
+
+    def __init__(
+        self,
+        variables: dict[str, keras.Variable],
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.95,
+    ):
+        self.variables, self.weight_decay, self.momentum = variables, weight_decay, momentum
+        matrices = {name: variable for name, variable in variables.items() if _is_matrix_of_a_layer(name, variable)}
+        others = {name: variable for name, variable in variables.items() if name not in matrices}
+        self._adam = Adam(others, beta1, beta2, epsilon, weight_decay)
+        self._momenta = {name: _zeros_like(variable) for name, variable in matrices.items()}
+        self._by_shape: dict[tuple[int, ...], list[str]] = {}
+        for name, variable in matrices.items():
+            self._by_shape.setdefault(tuple(variable.shape), []).append(name)
+
+    def state(self) -> dict[str, tf.Variable]:
+        """State saved in a checkpoint, by name."""
+        return self._adam.state() | {f"muon/{name}": momentum for name, momentum in self._momenta.items()}
+
+    def apply(self, gradients: dict[str, tf.Tensor], learning_rate: tf.Tensor, update: tf.Tensor) -> None:
+        """Update the weights, in a replica's context; as `Adam.apply`."""
+        self._adam.apply(gradients, learning_rate, update)
+        for names in self._by_shape.values():
+            directions = tf.unstack(orthogonalized(tf.stack([self._direction(name, gradients) for name in names])))
+            for name, direction in zip(names, directions):
+                variable = self.variables[name]
+                scale = 0.2 * math.sqrt(max(variable.shape))
+                change = scale * direction + self.weight_decay * tf.cast(variable.value, tf.float32)
+                tf.raw_ops.AssignSubVariableOp(resource=variable.value.handle, value=learning_rate * change)
+
+    def _direction(self, name: str, gradients: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Nesterov's momentum of a matrix after this gradient."""
+        handle, gradient = self._momenta[name].handle, gradients[name]
+        old = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+        new = self.momentum * old + (1.0 - self.momentum) * gradient
+        tf.raw_ops.AssignVariableOp(resource=handle, value=new)
+        return self.momentum * new + (1.0 - self.momentum) * gradient
+
+
+Optimizer = Adam | Muon
+
+
+def make_optimizer(training: TrainingConfig, variables: dict[str, keras.Variable]) -> Optimizer:
+    """The optimizer of a configuration. Create it in the strategy's scope."""
+    kind = Muon if training.optimizer == "muon" else Adam
+    decay = 0.0 if training.optimizer == "adam" else training.weight_decay
+    return kind(variables, training.beta1, training.beta2, training.epsilon, decay)
+
+
+_NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""Coefficients of Jordan et al. (2024): singular values converge to between 0.7 and 1.2 in five iterations."""
+
+
+def orthogonalized(matrices: tf.Tensor, iterations: int = 5) -> tf.Tensor:
+    """Matrices [n, rows, columns] with their singular values moved close to 1 by a Newton–Schulz iteration."""
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    product = tf.linalg.matrix_transpose(matrices) if tall else matrices
+    product /= tf.norm(product, axis=(-2, -1), keepdims=True) + 1e-7
+    a, b, c = _NEWTON_SCHULZ
+    for _ in range(iterations):
+        square = tf.matmul(product, product, transpose_b=True)
+        product = a * product + tf.matmul(b * square + c * tf.matmul(square, square), product)
+    return tf.linalg.matrix_transpose(product) if tall else product
+
+
+def _is_matrix_of_a_layer(name: str, variable: keras.Variable) -> bool:
+    return len(variable.shape) == 2 and name.startswith(("encoder/", "decoder/"))
 
 
 FREEZABLE = {

@@ -24,7 +24,7 @@ from tf_transformer.model import Transformer
 from tf_transformer.training._gradients import BatchGradients
 from tf_transformer.training._input import DistributedBatches
 from tf_transformer.training._opening import initialize_workdir, open_workdir
-from tf_transformer.training._optimizer import Adam, MovingAverage, trained_variables
+from tf_transformer.training._optimizer import MovingAverage, make_optimizer, trained_variables
 from tf_transformer.training._preflight import preflight
 from tf_transformer.training._process import (
     FIRST_CALL,
@@ -166,15 +166,14 @@ class _Run:
         with self._strategy.scope():
             model = Transformer(self._config.model, dtype=training.precision)
             variables = trained_variables(named_variables(model), training.freeze)
-            decay = training.weight_decay if training.optimizer == "adamw" else 0.0
-            adam = Adam(variables, training.beta1, training.beta2, training.epsilon, decay)
+            optimizer = make_optimizer(training, variables)
             average = MovingAverage(variables, training.ema_decay) if training.ema_decay else None
         replicas, workers = self._strategy.num_replicas_in_sync, self._worker.count
         logger.info(
             f"{model.count_params():,} parameters on {replicas} replica{'s' * (replicas > 1)} of {workers} "
             f"worker{'s' * (workers > 1)}, {training.precision}."
         )
-        return RunState(model, adam, average, Counters.start(training.precision), Position()._asdict())
+        return RunState(model, optimizer, average, Counters.start(training.precision), Position()._asdict())
 
     def _new_step(self, state: RunState) -> tuple[BatchGradients, TrainStep]:
         training = self._config.training
@@ -185,10 +184,10 @@ class _Run:
             training.accumulation_steps,
             training.xla,
             training.r_drop,
-            state.adam.variables,
+            state.optimizer.variables,
         )
         schedule = _schedule(self._config)
-        return gradients, TrainStep(self._strategy, gradients, state.adam, state.average, schedule, training)
+        return gradients, TrainStep(self._strategy, gradients, state.optimizer, state.average, schedule, training)
 
     def _restore(self, state: RunState) -> tuple[int, int] | None:
         """Restore the newest complete checkpoint. Return its steps for `RunSaver`, or None for a new run."""

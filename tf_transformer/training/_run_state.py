@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from tf_transformer.config import Config, TrainingConfig
-from tf_transformer.training._optimizer import Adam, MovingAverage
+from tf_transformer.training._optimizer import MovingAverage, Optimizer
 from tf_transformer.training._train_step import Counters
 from tf_transformer.training._validation import ValidationLoss
 from tf_transformer.workdir import assign_model, assign_tensors, checkpoints, model_tensors, named_variables
@@ -38,7 +38,7 @@ class RunState:
     Dropout needs no state of its own: its random numbers follow from the seed and the step.
 
     Attributes:
-        model, adam, average: whose variables are saved; `average` may be None.
+        model, optimizer, average: whose variables are saved; `average` may be None.
         counters: step, skipped steps, loss scale.
         position: position of the next batch in the data.
         best_perplexity: of the validations so far; None before the first.
@@ -48,7 +48,7 @@ class RunState:
     """
 
     model: keras.Model
-    adam: Adam
+    optimizer: Optimizer
     average: MovingAverage | None
     counters: Counters
     position: dict | None = None
@@ -122,7 +122,7 @@ class RunState:
 
     def _variables(self) -> dict:
         """Variables that only training needs; with a moving average, also the trained weights."""
-        variables = self.adam.state()
+        variables = self.optimizer.state()
         if self.average is not None:
             variables |= self.average.state()
             variables |= {f"weights/{name}": _Weight(v) for name, v in named_variables(self.model).items()}

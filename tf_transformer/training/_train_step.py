@@ -9,7 +9,7 @@ from tf_transformer.config import TrainingConfig
 from tf_transformer.data import Position
 from tf_transformer.training._gradients import BatchGradients, Gradients
 from tf_transformer.training._input import DistributedBatches, take_position
-from tf_transformer.training._optimizer import Adam, MovingAverage
+from tf_transformer.training._optimizer import MovingAverage, Optimizer
 from tf_transformer.training._projected_loss import LossSums
 
 FIRST_LOSS_SCALE = 2.0**15
@@ -103,7 +103,7 @@ class TrainStep:
     Args:
         strategy: the `tf.distribute.Strategy`.
         gradients: computes the gradients of a replica's rows.
-        adam, average: optimizer and moving average; `average` may be None.
+        optimizer, average: optimizer and moving average; `average` may be None.
         schedule: step → learning rate.
         config: clipping, precision, accumulation.
 
@@ -115,13 +115,13 @@ class TrainStep:
         self,
         strategy: tf.distribute.Strategy,
         gradients: BatchGradients,
-        adam: Adam,
+        optimizer: Optimizer,
         average: MovingAverage | None,
         schedule: Callable[[tf.Tensor], tf.Tensor],
         config: TrainingConfig,
     ):
         self._strategy = strategy
-        self._gradients, self._adam, self._average, self._schedule = gradients, adam, average, schedule
+        self._gradients, self._optimizer, self._average, self._schedule = gradients, optimizer, average, schedule
         self._config = config
         self._replicas = strategy.num_replicas_in_sync
         self._static = config.xla or isinstance(strategy, tf.distribute.TPUStrategy)
@@ -217,7 +217,7 @@ class TrainStep:
         self, good: tf.Tensor, gradients: Gradients, norm: tf.Tensor, counters: Counters, rate: tf.Tensor
     ) -> None:
         def update() -> tf.Tensor:
-            self._adam.apply(self._unscaled(gradients, norm, counters.loss_scale), rate, counters.updates + 1)
+            self._optimizer.apply(self._unscaled(gradients, norm, counters.loss_scale), rate, counters.updates + 1)
             if self._average is not None:
                 self._average.update()
             return tf.constant(True)

@@ -49,7 +49,9 @@ def test_candidates_are_those_of_a_rows_own_tokens(workdir):
     assert (np.delete(places, union) == -1).all()
 
 
-@pytest.mark.parametrize("beams", [1, 4, 17])
+@pytest.mark.parametrize(
+    "beams", [4, pytest.param(1, marks=pytest.mark.slow), pytest.param(17, marks=pytest.mark.slow)]
+)
 def test_a_shortlist_of_everything_changes_nothing(workdir, beams):
     full = Translator.from_workdir(workdir.path, beam_size=beams)
     short = Translator.from_workdir(workdir.path, shortlist=everything(workdir), beam_size=beams)

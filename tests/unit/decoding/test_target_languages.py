@@ -22,7 +22,7 @@ KINDS = {
     "tagged": Languages(TOKENS, source_token="target", target_token=False, pairs=(("en", "de"), ("en", "fr"))),
 }
 TEXTS = toy_sentences(9, seed=8)
-FEW = DecodingConfig(beam_size=3, max_source_length=17, max_extra_length=5, alpha=0.7)
+FEW = DecodingConfig(beam_size=3, max_source_length=17, max_extra_length=5, alpha=0.7, failure_detection=False)
 
 
 @pytest.fixture(scope="module")

@@ -59,6 +59,7 @@ def calls(monkeypatch):
 STUDENT = ("model.decoder_autoregression=ssru", "decoding.beam_size=1", "decoding.max_extra_length=2")
 
 
+@pytest.mark.slow
 def test_a_student_is_compared_with_its_teacher(prepared, teacher, calls, tmp_path, monkeypatch):
     student = tmp_path / "student"
     distillation = Distillation(teacher, prepared.path, student, toy_config(*STUDENT), "the command", part_pairs=150)

@@ -264,7 +264,7 @@ def test_a_missing_tpu_is_an_error_of_one_line(monkeypatch):
 @pytest.mark.parametrize("value", [1e35, float("nan")])
 def test_weights_that_have_exploded_are_not_saved(tmp_path, value):
     toy = ToyTraining()
-    state = RunState(toy.model, toy.adam, None, toy.counters)
+    state = RunState(toy.model, toy.optimizer, None, toy.counters)
     state.save(tmp_path / "step-00000001")
     name, variable = next(iter(toy.variables.items()))
     variable.assign(np.full(variable.shape, value))

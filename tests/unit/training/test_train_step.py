@@ -97,8 +97,8 @@ def test_clipping_bounds_the_gradient_that_is_applied():
     plain.train([toy_batch(1)])
     norm = report.gradient_norm[0]
     for name in clipped.variables:
-        expected = plain.adam.first[name].numpy() * 1e-3 / norm
-        np.testing.assert_allclose(clipped.adam.first[name].numpy(), expected, rtol=1e-4, atol=1e-9)
+        expected = plain.optimizer.first[name].numpy() * 1e-3 / norm
+        np.testing.assert_allclose(clipped.optimizer.first[name].numpy(), expected, rtol=1e-4, atol=1e-9)
 
 
 def test_the_moving_average_follows_the_weights_and_can_stand_in_for_them():
@@ -125,5 +125,5 @@ def test_xla_computes_the_same():
 def test_every_weight_gets_its_gradient_however_embeddings_are_tied(tied):
     toy = ToyTraining(model={"tied_embeddings": tied, "output_bias": True, "attention_bias": False})
     toy.train([toy_batch(1)])
-    for name, moment in toy.adam.first.items():
+    for name, moment in toy.optimizer.first.items():
         assert np.any(moment.numpy()), f"{name} got no gradient"
