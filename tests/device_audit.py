@@ -5,6 +5,7 @@ host memory; a tensor that one op writes to device memory and the next reads in 
 waits for the copy.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -58,12 +59,17 @@ def _graphs(function) -> Iterator[tf.Graph]:
     yield function.graph
     library = function.graph.as_graph_def(add_shapes=True).library
     for definition in library.function:
-        yield function_def_to_graph.function_def_to_graph(definition, include_library_functions=True)
+        yield function_def_to_graph.function_def_to_graph(definition, include_library_functions=False)
+
+
+@functools.cache
+def _kernels(op_type: str) -> list:
+    found = kernels.get_registered_kernels_for_op(op_type).kernel
+    return [kernel for kernel in found if kernel.device_type in ("GPU", "DEFAULT")]
 
 
 def _gpu_kernel(op):
-    found = [k for k in kernels.get_registered_kernels_for_op(op.type).kernel if k.device_type in ("GPU", "DEFAULT")]
-    fitting = [k for k in found if all(_allows(c, op) for c in k.constraint)]
+    fitting = [k for k in _kernels(op.type) if all(_allows(c, op) for c in k.constraint)]
     return min(fitting, key=lambda k: (k.device_type != "GPU", -k.priority), default=None)
 
 

@@ -126,6 +126,7 @@ def test_rows_are_checked(data, tmp_path, capsys):
     assert "There is no preset 'Z'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rows_of_equal_time_with_several_seeds(data, tmp_path, monkeypatch):
     monkeypatch.setattr(ablation_run, "PROBE_STEPS", 3)
     monkeypatch.setattr(ablation_run, "seconds_per_step", lambda workdir: 0.5)
