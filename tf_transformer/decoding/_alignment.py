@@ -165,16 +165,22 @@ def overlap(spans: Batch) -> tf.Tensor:
 
 
 def force(
-    model: Transformer, source: tf.Tensor, target: tf.Tensor, with_log_probs: bool = True
+    model: Transformer,
+    source: tf.Tensor,
+    target: tf.Tensor,
+    with_log_probs: bool = True,
+    memory: tf.Tensor | None = None,
 ) -> tuple[list[tf.Tensor], tf.Tensor | None]:
     """Teacher forcing: the cross-attention weights of each layer (B, H, T, S), and log-probabilities (B, T).
 
-    Row t of the weights is the step that wrote id t of the target.
+    Row t of the weights is the step that wrote id t of the target. `memory` is the encoder's output, if it was computed
+    already.
     """
     start = tf.fill([tf.shape(target)[0], 1], model.config.bos_id)
     inputs = tf.concat([start, target[:, :-1]], axis=1)[:, : tf.shape(target)[1]]
     mask = padding_mask(source, model.config.pad_id)
-    hidden, layers = model.decode_hidden(inputs, model.encode(source), mask, return_attention_scores=True)
+    memory = model.encode(source) if memory is None else memory
+    hidden, layers = model.decode_hidden(inputs, memory, mask, return_attention_scores=True)
     weights = [tf.cast(layer["cross"], tf.float32) for layer in layers]
     return weights, log_probs_of(model, tf.cast(hidden, tf.float32), target) if with_log_probs else None
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding._alignment import force
-from tf_transformer.decoding._batching import Batch, map_batches, search_in_batches
+from tf_transformer.decoding._batching import search_in_batches
 from tf_transformer.decoding._documents import CHECKS, COVERAGE, LENGTH, REPETITION
 from tf_transformer.decoding._options import Hypotheses, SearchOptions
 from tf_transformer.decoding._search import search_batch
@@ -94,15 +94,16 @@ def may_fail(found: Hypotheses, rows: Mapping[str, tf.Tensor], usual: LengthRang
     lengths = found.lengths[:, 0]
     low, high = usual.limits(rows["lengths"])
     shortest = low + tf.cast(_SHORT_SHARE * tf.cast(high - low, tf.float32), tf.int32)
-    # A loop has a pair of ids at least three times.
-    repeats = _top_counts(found.ids[:, 0], lengths, (2,))[2] >= 1 + min(_REPEATS.values())
+    repeats = _repeats(found.ids[:, 0], lengths, rows["source"], rows["lengths"])
     unusual = repeats | (lengths < shortest) | (lengths > high) | ~found.finished[:, 0]
     return (lengths > 0) & unusual
 
 
-def coverage_of(model: Transformer, source: tf.Tensor, target: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+def coverage_of(
+    model: Transformer, memory: tf.Tensor, source: tf.Tensor, target: tf.Tensor, lengths: tf.Tensor
+) -> tf.Tensor:
     """The attention to each source position, the average of all layers and heads, summed over the target: (B, S)."""
-    layers, _ = force(model, source, target, with_log_probs=False)
+    layers, _ = force(model, source, target, with_log_probs=False, memory=memory)
     written = tf.sequence_mask(lengths, tf.shape(target)[1], tf.float32)
     average = tf.add_n([tf.reduce_mean(weights, axis=1) for weights in layers]) / len(layers)
     return tf.reduce_sum(average * written[..., None], axis=1)
@@ -188,8 +189,8 @@ class CheckedSearch:
 
     Where the best output of a row fails a check, the row is searched again with constraints (`constrained`,
     `constrained_rows`), and the better of the two results is kept. Other rows are those of `search_ids`, at hardly any
-    cost: a few operations choose the outputs to check (`may_fail`), and only these go through the model once more, for
-    their coverage. The graphs of the checks and of the second search are traced once for all signatures.
+    cost: a few operations choose the outputs to check (`may_fail`), and only these go through the decoder once more,
+    for their coverage. The graphs of the checks and of the second search are traced once for all signatures.
 
     Args:
         model: a `Transformer`.
@@ -206,48 +207,42 @@ class CheckedSearch:
         """The K best outputs of each row; the arguments are those of `search_ids`."""
 
         def of_batch(rows: dict[str, tf.Tensor]) -> tuple[Hypotheses, tf.Tensor]:
-            found = search_batch(self._model, rows, options, None, self._shortlist)
-            return found, tf.cast(may_fail(found, rows, self._usual), tf.int32)
+            memory = self._model.encode(rows["source"])
+            found = search_batch(self._model, rows, options, None, self._shortlist, memory=memory)
+            return found, self._failed(rows, found, memory)
 
-        first, chosen = search_in_batches(of_batch, rows, options.beam_size)
-
-        def unchanged(failed: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            return *first[:5], failed, tf.zeros_like(failed, tf.bool)
-
-        def check() -> tuple[tf.Tensor, ...]:
-            failed = self._failed(rows, first, chosen)
-            again = functools.partial(self._search_again, rows, options, first, failed)
-            return tf.cond(tf.reduce_any(failed > 0), again, lambda: unchanged(failed))
-
-        *columns, failed, retried = tf.cond(tf.reduce_any(chosen > 0), check, lambda: unchanged(chosen))
+        first, failed = search_in_batches(of_batch, rows, options.beam_size)
+        again = functools.partial(self._search_again, rows, options, first, failed)
+        unchanged = (*first[:5], failed, tf.zeros_like(failed, tf.bool))
+        *columns, failed, retried = tf.cond(tf.reduce_any(failed > 0), again, lambda: unchanged)
         return Checked(Hypotheses(*columns), failed, retried)
 
-    def _failed(self, rows: Mapping[str, tf.Tensor], found: Hypotheses, chosen: tf.Tensor) -> tf.Tensor:
-        """`failed_checks` of the chosen rows (N,) int32, 0 for the others."""
-        places = tf.where(chosen > 0)
+    def _failed(self, rows: Mapping[str, tf.Tensor], found: Hypotheses, memory: tf.Tensor) -> tf.Tensor:
+        """`failed_checks` (B,) int32 of the outputs that may fail, 0 for the others."""
+        chosen, none = may_fail(found, rows, self._usual), tf.zeros_like(rows["lengths"])
         given = {name: rows[name] for name in ("source", "lengths", "prefix_lengths") if name in rows}
         given |= {"target": found.ids[:, 0], "target_lengths": found.lengths[:, 0], "finished": found.finished[:, 0]}
-        some = [tf.gather(tensor, places[:, 0]) for tensor in given.values()]
-        return tf.tensor_scatter_nd_update(tf.zeros_like(chosen), places, self._checks(tuple(given))(*some))
+
+        def checked() -> tf.Tensor:
+            places = tf.where(chosen)
+            some = [tf.gather(tensor, places[:, 0]) for tensor in (memory, *given.values())]
+            return tf.tensor_scatter_nd_update(none, places, self._checks(tuple(given))(*some))
+
+        return tf.cond(tf.reduce_any(chosen), checked, lambda: none)
 
     def _traced_checks(self, names: tuple[str, ...]) -> Callable:
-        """`failed_checks` as a TensorFlow function of tensors in the order of their names."""
+        """`failed_checks` as a TensorFlow function of the encoder's output and of tensors in the order of `names`."""
 
-        def of_batch(some: Batch, longest: tf.Tensor) -> list[tf.Tensor]:
-            source, target = some["source"][:, :longest], some["target"][:, :longest]
-            coverage = coverage_of(self._model, source, target, some["target_lengths"])
-            columns = target, some["target_lengths"], some["lengths"], some["lengths"], some["finished"], coverage
-            given = {name: some[name] for name in ("prefix_lengths",) if name in some}
-            given |= {"source": source, "lengths": some["source_lengths"]}
-            return [failed_checks(Hypotheses(*(column[:, None] for column in columns)), given, self._usual)]
-
-        def failed(*tensors: tf.Tensor) -> tf.Tensor:
+        def failed(memory: tf.Tensor, *tensors: tf.Tensor) -> tf.Tensor:
             rows = dict(zip(names, tensors))
-            rows["source_lengths"] = rows["lengths"]
-            rows["lengths"] = tf.maximum(rows["lengths"], rows["target_lengths"])
-            return map_batches(of_batch, rows, [tf.TensorSpec([None], tf.int32)])[0]
+            lengths = rows["target_lengths"]
+            target = rows["target"][:, : tf.reduce_max(lengths)]
+            coverage = coverage_of(self._model, memory, rows["source"], target, lengths)
+            columns = target, lengths, lengths, lengths, rows["finished"], coverage
+            return failed_checks(Hypotheses(*(column[:, None] for column in columns)), rows, self._usual)
 
-        return tf.function(failed, input_signature=_specs(names), autograph=False)
+        memory = tf.TensorSpec([None, None, self._model.config.model_dim], self._model.compute_dtype)
+        return tf.function(failed, input_signature=[memory, *_specs(names)], autograph=False)
 
     def _search_again(
         self, rows: Mapping[str, tf.Tensor], options: SearchOptions, first: Hypotheses, failed: tf.Tensor

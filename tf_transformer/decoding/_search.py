@@ -152,12 +152,17 @@ def search_batch(
     sampling: SamplingOptions | None = None,
     shortlist: CandidateTable | None = None,
     all_layers: bool = False,
+    memory: tf.Tensor | None = None,
 ) -> Hypotheses:
-    """`search_ids` of rows that are one batch, with the coverage by the last layer, or by all, if it is tracked."""
+    """`search_ids` of rows that are one batch, with the coverage by the last layer, or by all, if it is tracked.
+
+    `memory` is the encoder's output, if it was computed already.
+    """
     candidates = None if shortlist is None else shortlist.of(rows["source"], rows["lengths"], rows.get("prefix"))
     decoder = DecoderStep.from_model(model, options.beam_size, options.needs_attention, all_layers, candidates)
     source, lengths = rows["source"], rows["max_lengths"]
-    state = decoder.start(model.encode(source), padding_mask(source, model.config.pad_id))
+    memory = model.encode(source) if memory is None else memory
+    state = decoder.start(memory, padding_mask(source, model.config.pad_id))
     start = tf.fill(tf.shape(lengths), model.config.bos_id)
     arguments: dict[str, Any] = {
         name: rows[name] for name in ("prefix", "prefix_lengths", "min_lengths") if name in rows

@@ -218,7 +218,9 @@ def test_coverage_is_that_of_the_search(model, tokenizers):
     rows = search_rows(text_to_ids(tf.constant(TEXT[:9]), tokenizers.source, 29), None, 7, 36)
     options = dataclasses.replace(search_options(SEARCH, model.config, 1), track_coverage=True)
     found = search_batch(model, rows, options, all_layers=True)
-    again = coverage_of(model, rows["source"], found.ids[:, 0], found.lengths[:, 0]).numpy()
+    again = coverage_of(
+        model, model.encode(rows["source"]), rows["source"], found.ids[:, 0], found.lengths[:, 0]
+    ).numpy()
     there = np.arange(again.shape[1]) < rows["lengths"].numpy()[:, None]
     np.testing.assert_allclose(again[there], found.coverage[:, 0].numpy()[there], atol=1e-4)
 
