@@ -142,7 +142,8 @@ def ours(direction: str, scratch: pathlib.Path, args: argparse.Namespace) -> Cal
     if table is not None:
         table.save(scratch / "shortlist.npz")
     file = None if table is None else scratch / "shortlist.npz"
-    return _exported(export_saved_model(workdir, scratch / "export", weights=args.weights, shortlist=file, **PLAIN))
+    kind = {"packed": True} if args.weights == "packed" else {"weights": args.weights}
+    return _exported(export_saved_model(workdir, scratch / "export", shortlist=file, **kind, **PLAIN))
 
 
 def _exported(export: Export) -> Callable[[list[str]], list[str]]:
@@ -163,7 +164,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--text", type=pathlib.Path, help="English sentences instead of those of student_sentences.py")
     parser.add_argument("--marian", type=pathlib.Path, metavar="PYTHON", help="interpreter with pymarian")
     parser.add_argument("--shortlist", action="store_true", help="use the model's lexical shortlist")
-    parser.add_argument("--weights", choices=["float32", "int8"], help="measure an export with these weights")
+    parser.add_argument("--weights", choices=["float32", "packed", "int8"], help="measure an export")
     parser.add_argument("--one-core", action="store_true", help="use one core")
     parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=1)
