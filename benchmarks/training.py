@@ -23,6 +23,7 @@ SIZES = {
     "base": {"vocab": 37000, "layers": 6, "width": 512, "heads": 8, "inner": 2048, "batch": 64, "length": 32},
     "small": {"vocab": 8000, "layers": 4, "width": 128, "heads": 8, "inner": 256, "batch": 128, "length": 16},
 }
+WAYS = ("step", "xla", "products")
 ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 
 
@@ -44,8 +45,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--size", nargs="+", choices=sorted(SIZES), default=["base", "small"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=5, help="steps a round; twice as many of the small size")
+    parser.add_argument("--own", nargs="+", choices=WAYS, default=WAYS, help="what of ours to measure (default: all)")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--child", choices=["step", "xla", "products"], help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -53,13 +55,18 @@ def compare(size: str, args: argparse.Namespace) -> dict[str, float]:
     """Medians over the rounds: tokens per second of each, and the ratios within a round."""
     repeat = args.repeat * (2 if size == "small" else 1)
     rounds: list[dict[str, float]] = []
-    for _ in range(args.rounds):
-        speeds = {name: _ours(name, size, repeat) for name in ("step", "xla", "products")}
+    for number in range(args.rounds):
+        speeds = {name: _ours(name, size, repeat) for name in args.own}
         rounds.append(speeds | running.measure_peers("train", args.peer_envs, _peer_options(size, repeat)))
-    figures = {"tokens_per_second": "step", "xla_tokens_per_second": "xla", "products_tokens_per_second": "products"}
-    figures = {name: _median(rounds, key) for name, key in figures.items()}
-    figures["share_of_products"] = _median_ratio(rounds, "products")
-    for name in [name for name in rounds[0] if name not in ("step", "xla", "products")]:
+        told = ", ".join(f"{name} {speed:.1f}" for name, speed in rounds[-1].items())
+        print(f"{size}, round {number + 1}, tokens per second: {told}", file=sys.stderr, flush=True)
+    figures = {
+        "tokens_per_second" if name == "step" else f"{name}_tokens_per_second": _median(rounds, name)
+        for name in args.own
+    }
+    if "products" in args.own:
+        figures["share_of_products"] = _median_ratio(rounds, "products")
+    for name in [name for name in rounds[0] if name not in WAYS]:
         figures[f"{name}_tokens_per_second"] = _median(rounds, name)
         figures[f"ratio_{name}"] = _median_ratio(rounds, name)
     return figures

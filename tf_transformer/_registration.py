@@ -15,13 +15,13 @@ from typing import Any
 
 _MODULES = (
     "tf_transformer.layers._decoder",
+    "tf_transformer.layers._dropout",
     "tf_transformer.layers._embedding",
     "tf_transformer.layers._encoder",
     "tf_transformer.layers._feed_forward",
     "tf_transformer.layers._multi_head_attention",
     "tf_transformer.layers._position",
     "tf_transformer.layers._projection",
-    "tf_transformer.layers._ssru",
     "tf_transformer.layers._ssru",
     "tf_transformer.model",
     "tf_transformer.training._losses",

@@ -11,6 +11,7 @@ from tf_transformer.config import ModelConfig
 from tf_transformer.layers import (
     BLOCK_ARGUMENTS,
     Decoder,
+    Dropout,
     Encoder,
     PositionalEncoding,
     SharedEmbedding,
@@ -60,8 +61,8 @@ class Transformer(keras.Model):
         self.target_positions = self._new_positions("target_positions")
         self.source_norm = self._new_norm("source_norm")
         self.target_norm = self._new_norm("target_norm")
-        self.source_dropout = keras.layers.Dropout(config.dropout, dtype=self.dtype_policy, name="source_dropout")
-        self.target_dropout = keras.layers.Dropout(config.dropout, dtype=self.dtype_policy, name="target_dropout")
+        self.source_dropout = Dropout(config.dropout, dtype=self.dtype_policy, name="source_dropout")
+        self.target_dropout = Dropout(config.dropout, dtype=self.dtype_policy, name="target_dropout")
         block_arguments = {name: getattr(config, name) for name in BLOCK_ARGUMENTS} | {"dtype": self.dtype_policy}
         self.encoder = Encoder(config.num_layers, **block_arguments, name="encoder")
         self.decoder = Decoder(

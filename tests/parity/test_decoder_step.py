@@ -44,7 +44,7 @@ BEAMS, LENGTH = 3, 6
 
 
 def random_model(for_inference=False, **changes):
-    with inference_layout() if for_inference else contextlib.nullcontext():
+    with inference_layout(transposed=True) if for_inference else contextlib.nullcontext():
         model = Transformer(ModelConfig(**(SMALL | changes)))
     random = np.random.RandomState(1)
     for variable in model.variables:

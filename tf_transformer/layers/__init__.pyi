@@ -6,6 +6,7 @@ from ._block import BLOCK_ARGUMENTS as BLOCK_ARGUMENTS
 from ._blockwise_attention import blockwise_attention as blockwise_attention
 from ._decoder import Decoder as Decoder
 from ._decoder import DecoderLayer as DecoderLayer
+from ._dropout import Dropout as Dropout
 from ._embedding import SharedEmbedding as SharedEmbedding
 from ._encoder import Encoder as Encoder
 from ._encoder import EncoderLayer as EncoderLayer
@@ -24,6 +25,7 @@ __all__ = [
     "SSRU",
     "Decoder",
     "DecoderLayer",
+    "Dropout",
     "Encoder",
     "EncoderLayer",
     "FeedForward",

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from tf_transformer.layers._dropout import Dropout
 from tf_transformer.layers._feed_forward import FeedForward
 from tf_transformer.layers._multi_head_attention import MultiHeadAttention
 from tf_transformer.layers._projection import new_initializer
@@ -110,7 +111,7 @@ class Block(keras.layers.Layer):
         return layer
 
     def _new_dropout(self, name: str) -> keras.layers.Layer:
-        return keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name=name)
+        return Dropout(self.dropout, dtype=self.dtype_policy, name=name)
 
 
 class SublayersBlock(Block):

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from tf_transformer.layers._dropout import Dropout
 from tf_transformer.layers._projection import Projection, new_initializer
 
 
@@ -50,7 +51,7 @@ class FeedForward(keras.layers.Layer):
     def build(self, input_shape: tuple) -> None:
         self.inner = self._new_projection("inner", self.feed_forward_dim, input_shape)
         self.outer = self._new_projection("outer", input_shape[-1], (*input_shape[:-1], self.feed_forward_dim))
-        self._dropout = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name="dropout")
+        self._dropout = Dropout(self.dropout, dtype=self.dtype_policy, name="dropout")
 
     def _new_projection(self, name: str, units: int, input_shape: tuple) -> Projection:
         initializers = {

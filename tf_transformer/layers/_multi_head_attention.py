@@ -7,6 +7,7 @@ from keras import ops
 
 from tf_transformer.layers._attention import combine_masks, scaled_dot_product_attention
 from tf_transformer.layers._blockwise_attention import blockwise_attention
+from tf_transformer.layers._dropout import Dropout
 from tf_transformer.layers._projection import Projection, new_initializer
 
 
@@ -93,7 +94,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.key = self._new_projection("key", keys, key_shape)
         self.value = self._new_projection("value", values, value_shape)
         self.output_projection = self._new_projection("output", query_shape[-1], (*query_shape[:-1], values))
-        self._dropout = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name="dropout")
+        self._dropout = Dropout(self.dropout, dtype=self.dtype_policy, name="dropout")
 
     def _new_projection(self, name: str, units: int, input_shape: tuple) -> Projection:
         layer = Projection(

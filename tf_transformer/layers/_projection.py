@@ -2,6 +2,8 @@
 
 import contextlib
 import contextvars
+import functools
+import pathlib
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -9,25 +11,38 @@ import keras
 import numpy as np
 from keras import ops
 
+_CPU_FACTS = pathlib.Path("/proc/cpuinfo")
 _transposed: contextvars.ContextVar[bool] = contextvars.ContextVar("transposed_kernels", default=False)
 
 
 @contextlib.contextmanager
-def inference_layout() -> Iterator[None]:
-    """Build the projections inside this context with kernels stored as (out, in), for inference on CPUs.
+def inference_layout(transposed: bool | None = None) -> Iterator[None]:
+    """Build the projections inside this context with the kernels that are faster for inference on CPUs.
 
     The results are the same up to rounding. A search, which sends a few hundred rows at most through each kernel, is
     faster with transposed kernels on CPUs without AVX-512: rows of a kernel that are a power of two apart compete for
-    the same cache lines. Training and large batches gain nothing.
+    the same cache lines. With AVX-512 it is slower with them. Training and large batches gain nothing.
 
     Weights are saved as (in, out) in either case, so files do not depend on the layout. `get_weights` and
     `set_weights` use the layout in memory.
+
+    Args:
+        transposed: whether kernels are stored as (out, in); None: unless this CPU has AVX-512.
     """
-    token = _transposed.set(True)
+    token = _transposed.set(not _has_avx512() if transposed is None else transposed)
     try:
         yield
     finally:
         _transposed.reset(token)
+
+
+@functools.cache
+def _has_avx512() -> bool:
+    """Whether this CPU has AVX-512, where the system tells it."""
+    try:
+        return " avx512f " in _CPU_FACTS.read_text(encoding="utf-8")
+    except OSError:
+        return False
 
 
 class Matrix(Protocol):
@@ -100,11 +115,12 @@ class Projection(keras.layers.Layer):
         if self._matrix is not None:
             return self._matrix.product(inputs, self.bias)
         kernel = ops.cast(self.kernel, inputs.dtype)
-        output = ops.matmul(inputs, ops.transpose(kernel) if self._transposed else kernel)
-        if self.bias is None:
-            return output
-        # `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product.
-        return ops.add(output, ops.cast(self.bias, inputs.dtype))
+        # As rows, and `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product.
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1])) if len(inputs.shape) > 2 else inputs
+        output = ops.matmul(rows, ops.transpose(kernel) if self._transposed else kernel)
+        if self.bias is not None:
+            output = ops.add(output, ops.cast(self.bias, inputs.dtype))
+        return ops.reshape(output, (*ops.shape(inputs)[:-1], self.units)) if len(inputs.shape) > 2 else output
 
     def replace_kernel(self, matrix: Matrix) -> None:
         """Compute products with `matrix` (out, in) from now on. What is saved remains the kernel."""

@@ -27,6 +27,7 @@ CASES = {
     "cross-attention": (layers.MultiHeadAttention, dict(num_heads=H, key_dim=11, dropout=0.1), [TARGET, SOURCE]),
     "blockwise": (layers.MultiHeadAttention, dict(num_heads=H, key_dim=11, block_size=3), [TARGET, SOURCE]),
     "projection": (layers.Projection, dict(units=17, use_bias=False), [SOURCE]),
+    "dropout": (layers.Dropout, dict(rate=0.3), [SOURCE]),
     "feed-forward": (layers.FeedForward, dict(feed_forward_dim=17, activation="gelu", dropout=0.1), [SOURCE]),
     "embedding": (layers.SharedEmbedding, dict(vocab_size=19, model_dim=D, scale_embeddings=True, pad_id=0), [IDS]),
     "positions": (layers.PositionalEncoding, dict(kind="sinusoidal", max_positions=31), [SOURCE]),
@@ -52,7 +53,7 @@ def test_contract(case, tmp_path):
 @pytest.mark.parametrize("case", ["projection", "decoder"])
 def test_contract_with_the_layout_for_inference(case, tmp_path):
     layer_class, arguments, inputs = CASES[case]
-    with layers.inference_layout():
+    with layers.inference_layout(transposed=True):
         run_layer_contract(layer_class, arguments, inputs, tmp_path)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tf_transformer import ModelConfig, Transformer
-from tf_transformer.layers import inference_layout
+from tf_transformer.layers import _projection, inference_layout
 from tf_transformer.workdir._weights import assign_model, model_tensors, named_variables
 from tf_transformer.workdir.checkpoints import CheckpointError
 
@@ -14,7 +14,7 @@ INPUTS = {"source": np.array([[5, 6, 3, 0], [7, 8, 9, 3]]), "target": np.array([
 
 
 def for_inference(**changes):
-    with inference_layout():
+    with inference_layout(transposed=True):
         return Transformer(ModelConfig(**(SIZES | changes)))
 
 
@@ -46,3 +46,14 @@ def test_large_weights_are_assigned_in_pieces(monkeypatch):
     assign_model(transposed, model_tensors(plain), "plain")
     for name, value in model_tensors(plain).items():
         np.testing.assert_array_equal(model_tensors(transposed)[name], value)
+
+
+@pytest.mark.parametrize("flags", ["sse4_2 avx2 fma", "avx2 avx512f avx512_vnni"])
+def test_the_layout_is_chosen_by_the_cpu(monkeypatch, tmp_path, flags):
+    (tmp_path / "cpuinfo").write_text(f"model name\t: a CPU\nflags\t\t: fpu {flags} hypervisor\n")
+    monkeypatch.setattr(_projection, "_CPU_FACTS", tmp_path / "cpuinfo")
+    _projection._has_avx512.cache_clear()
+    with inference_layout():
+        model = Transformer(ModelConfig(**SIZES))
+    _projection._has_avx512.cache_clear()
+    assert model.transposed_kernels == ("avx512f" not in flags)
