@@ -167,27 +167,29 @@ def agreement(both: Both, texts: list[str], args: argparse.Namespace) -> dict[st
 
 
 def scores(both: Both, texts: list[str], references: list[str]) -> dict[str, float | int]:
-    """sacreBLEU of each program with its default search, and the number of equal translations.
+    """sacreBLEU of each program with its default search, and the number of translations equal to CTranslate2's.
 
-    A line is one sentence, as for `evaluate`. Ours searches again where its checks find a failure, and copies text for
-    UNK; "searched once" does neither.
+    A line is one sentence, as for `evaluate`. Ours is also run with failure detection, which imports turn off: it
+    searches again where its checks find a failure.
     """
     import sacrebleu
 
     from tf_transformer.decoding import Translator
 
-    plain = {"failure_detection": False, "unknown": "keep"}
+    checked = {"failure_detection": True}
     found = {
         name: [each.texts[0] for each in Translator.from_workdir(both.workdir.path, **options).best(texts, True)]
-        for name, options in {"ours": {}, "ours, searched once": plain}.items()
+        for name, options in {"ours": {}, "ours, with failure detection": checked}.items()
     }
+    ours = list(found)
     found |= {f"CTranslate2 {kind}": both.theirs.translated(kind, texts) for kind in KINDS}
+    for row in zip(found["CTranslate2 float32"], *(found[name] for name in ours), strict=True):
+        if len(set(row)) > 1:
+            print(json.dumps(row, ensure_ascii=False), file=sys.stderr)
     figures = {name: round(sacrebleu.corpus_bleu(each, [references]).score, 2) for name, each in found.items()}
-    for theirs, *ours in zip(found["CTranslate2 float32"], found["ours"], found["ours, searched once"], strict=True):
-        if {theirs} != set(ours):
-            print(json.dumps([theirs, *ours], ensure_ascii=False), file=sys.stderr)
-    equal = {f"{name} = CTranslate2 float32": _same(found[name], found["CTranslate2 float32"]) for name in found}
-    return figures | {name: count for name, count in equal.items() if name.startswith("ours")}
+    return figures | {
+        f"{name} = CTranslate2 float32": _same(found[name], found["CTranslate2 float32"]) for name in ours
+    }
 
 
 def _same(one: list[str], other: list[str]) -> int:

@@ -85,14 +85,22 @@ def _facts(card: dict) -> str:
         "checkpoint": f"{checkpoint['name']}, step {checkpoint['step']:,}{_origin(card['imported'])}",
         "weights": card["weights"] + _rounding(card),
         **_shortlist(card),
-        "search": f"{_search(search)}, output at most {search['max_extra_length']} tokens longer than the "
-        f"source, source at most {search['max_source_length']} tokens",
+        "search": f"{_search(search)}, output at most {_limits(search)}, source at most "
+        f"{search['max_source_length']} tokens",
         "data": f"{data['corpus'] or 'not known'}{f' (pairs: {pairs})' if pairs else ''}",
         "licence": card["licence"] or "not stated",
         "tokenizer": " / ".join(f"`{value[:16]}…`" for value in dict.fromkeys(card["tokenizer"]["sha256"].values())),
         "made": f"{card['created']} with " + ", ".join(f"{name} {value}" for name, value in card["versions"].items()),
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items()), ""])
+
+
+def _limits(decoding: dict) -> str:
+    """The limits of an output's length; the strictest holds."""
+    limits = [f"{decoding['max_extra_length']} tokens longer than the source"]
+    limits += [f"{decoding['max_length_factor']:g} times as long"] if decoding.get("max_length_factor") else []
+    limits += [f"{decoding['max_length']} tokens"] if decoding.get("max_length") else []
+    return ", ".join(limits)
 
 
 def _search(decoding: dict) -> str:

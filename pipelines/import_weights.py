@@ -40,10 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", metavar="TEXT", help="sentence to translate in the report; default: one in the source language"
     )
-    parser.add_argument(
-        "--no-sample", action="store_true",
-        help="no translation in the report: it needs more memory than the import of a large model",
-    )  # fmt: skip
+    parser.add_argument("--no-sample", action="store_true", help="no translation in the report")
     parser.add_argument(
         "--licence", "--license", help="licence of the model, if the files do not name it; written to the model card"
     )
@@ -52,8 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _return_freed_memory() -> None:
     """Let freed arrays return to the system at once: an import reads and frees gigabytes of them.
 
-    glibc keeps those below 32 MB, which most weights are.
+    glibc keeps those below 32 MB, which most weights are; TensorFlow with oneDNN keeps all of its own.
     """
+    os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, 1 << 20)

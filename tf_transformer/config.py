@@ -210,8 +210,8 @@ class DecodingConfig(TypedFields):
     section: ClassVar[str] = "decoding"
     largest: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("beam_size", "nbest", "no_repeat_ngram"), 1000),
-        **dict.fromkeys(("max_extra_length", "min_length", "max_source_length"), 1_000_000),
-        **dict.fromkeys(("alpha", "coverage_penalty", "diversity", "temperature"), 1e6),
+        **dict.fromkeys(("max_extra_length", "max_length", "min_length", "max_source_length"), 1_000_000),
+        **dict.fromkeys(("alpha", "coverage_penalty", "diversity", "temperature", "max_length_factor"), 1e6),
         "top_k": 10_000_000,
     }
 
@@ -224,6 +224,10 @@ class DecodingConfig(TypedFields):
     """Stop when `beam_size` outputs are finished, as CTranslate2 does; else when no better one can be reached."""
     max_extra_length: int = 50
     """The longest output is the input's length plus this."""
+    max_length: int | None = None
+    """Tokens of an output with EOS, at most, whatever the input's length."""
+    max_length_factor: float | None = None
+    """The longest output is the input's length times this, as in Marian; the strictest of the limits holds."""
     min_length: int = 0
     max_source_length: int = 256
     """Tokens of a source sentence with EOS. Longer ones are split, or truncated without segmentation."""
@@ -249,7 +253,9 @@ class DecodingConfig(TypedFields):
     def validate(self) -> None:
         for field in ("beam_size", "max_source_length"):
             self.require(field, getattr(self, field) >= 1, "at least 1")
-        self.require("nbest", self.nbest is None or self.nbest >= 1, "None or at least 1")
+        for field in ("nbest", "max_length", "max_length_factor"):
+            value = getattr(self, field)
+            self.require(field, value is None or value >= 1, "None or at least 1")
         for field in (
             "alpha",
             "max_extra_length",

@@ -89,7 +89,7 @@ OWN_NAMES += ("rest", "rest-gzip", "libretranslate")
 NAMES += OWN_NAMES
 DOWNLOAD_NAMES = ("hub-answer", "archive-response")
 NAMES += ("safetensors-index", "languages", *DOWNLOAD_NAMES)
-FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "marian-pre-norm-folder", "huggingface-folder")
+FOLDER_NAMES = ("ctranslate2-folder", "marian-folder", "marian-pre-norm-folder", "marian-search", "huggingface-folder")
 # The family of the toy and the file that is changed.
 MULTILINGUAL = {
     "nllb-folder": ("NLLB-200", "config.json"),
@@ -97,6 +97,7 @@ MULTILINGUAL = {
     "nllb-tokenizer": ("NLLB-200", "tokenizer.json"),
     "nllb-added-tokens": ("NLLB-200", "added_tokens.json"),
     "nllb-special-tokens": ("NLLB-200", "special_tokens_map.json"),
+    "nllb-search": ("NLLB-200", "generation_config.json"),
     "nllb-weights": ("NLLB-200", "model.safetensors"),
     "m2m100-folder": ("M2M-100", "config.json"),
     "m2m100-vocabulary": ("M2M-100", "vocab.json"),
@@ -132,6 +133,9 @@ def _folder_reader(name: str) -> Reader:
         family, file = MULTILINGUAL[name]
         change = {".model": mutate, ".safetensors": mutate_safetensors}.get(pathlib.Path(file).suffix, mutate_json)
         toy = _multilingual_folder(folder / "toy", family, file)
+    elif name == "marian-search":
+        toy, file, change = marian_toy(folder / "toy").folder, "decoder.yml", mutate
+        (toy / file).write_bytes(b"beam-size: 6\nnormalize: 1.5\nmax-length-factor: 2.5\nrelative-paths: true\n")
     elif name == "marian-folder":
         toy, file, change = marian_toy(folder / "toy").folder, "model.npz", mutate_zip
     else:
@@ -159,6 +163,9 @@ def _multilingual_folder(folder: pathlib.Path, family: str, file: str) -> pathli
         "tokenizer.json": {"added_tokens": [{"id": row, "content": token} for token, row in rows.items()]},
         "special_tokens_map.json": {"additional_special_tokens": list(rows)},
     }
+    if file == "generation_config.json":
+        search = {"num_beams": 4, "length_penalty": 0.8, "early_stopping": True}
+        write_json(toy.folder / file, search | {"max_length": 200, "no_repeat_ngram_size": 3})
     if file in others:
         change_json(toy.folder / "tokenizer_config.json", added_tokens_decoder=None)
         write_json(toy.folder / file, others[file])

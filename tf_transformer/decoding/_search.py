@@ -56,9 +56,15 @@ def text_read(text: tf.Tensor, limit: int) -> tf.Tensor:
     return tf.strings.substr(tf.strings.strip(text), 0, limit * BYTES_PER_TOKEN)
 
 
-def search_rows(source: Ids, prefix: Ids | None, max_extra_length: int, longest: int) -> dict[str, tf.Tensor]:
-    """The rows of `search_ids`: outputs of at most `longest` ids, and `max_extra_length` more than the source has."""
+def search_rows(
+    source: Ids, prefix: Ids | None, max_extra_length: int, longest: int, factor: float | None = None
+) -> dict[str, tf.Tensor]:
+    """The rows of `search_ids`: outputs of at most `longest` ids, `max_extra_length` more than the source, and `factor`
+    times as many.
+    """
     lengths = tf.minimum(source.lengths + max_extra_length, longest)
+    if factor is not None:
+        lengths = tf.minimum(lengths, tf.cast(tf.cast(source.lengths, tf.float32) * factor, tf.int32))
     rows = {"source": source.ids, "lengths": source.lengths}
     if prefix is not None:
         rows |= {"prefix": prefix.ids, "prefix_lengths": prefix.lengths - 1}

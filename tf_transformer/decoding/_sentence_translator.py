@@ -162,7 +162,8 @@ class SentenceTranslator(tf.Module):
     def _search_checked(self, source: Ids, text: Any, nbest: int | None = None, prefix: Ids | None = None) -> Checked:
         config, first = self.decoding, self._tokens.target_tokens
         extra = config.max_extra_length - self._tokens.source_tokens + first
-        rows = search_rows(source, prefix, extra, self.longest_target)
+        longest = min(self.longest_target, first + (config.max_length or self.longest_target))
+        rows = search_rows(source, prefix, extra, longest, config.max_length_factor)
         forbidden = forbidden_unk(config, self.target_tokenizer)
         options = search_options(config, self.model.config, nbest, forbidden, first)
         if config.sampling:

@@ -84,7 +84,8 @@ def assemble(external: ExternalModel) -> ImportedModel:
         )
     except ConfigError as error:
         raise ImportedModelError(f"expected a model that we can build. Received: {error}") from error
-    config = Config("imported", model, decoding=DecodingConfig(**external.search))
+    # One search, as in the model's own program. The checks of failure detection need lengths of training data.
+    config = Config("imported", model, decoding=DecodingConfig(failure_detection=False, **external.search))
     return ImportedModel(config, tensors, _tokenizers(external, source_order, target_order))
 
 

@@ -88,6 +88,7 @@ class ExternalModel:
 
 MAX_BEAM_SIZE = 64
 MAX_ALPHA = 10.0
+MAX_LENGTH_FACTOR = 1000.0
 
 
 def search_settings(beam_size: Any, alpha: Any, name: str) -> dict:

@@ -6,6 +6,7 @@ import os
 import shlex
 
 from tf_transformer._files import write_json
+from tf_transformer.config import DecodingConfig
 from tf_transformer.importing._importer import FACTS
 from tf_transformer.workdir import Workdir
 
@@ -76,7 +77,7 @@ def read_facts(workdir: Workdir) -> dict:
 
 def report(workdir: Workdir) -> str:
     """The report of an import as text, from import.json."""
-    facts, decoding = read_facts(workdir), workdir.config.decoding
+    facts = read_facts(workdir)
     languages = [language or "not stated" for language in facts["languages"]]
     origin = f" (commit {facts['revision']})" if "revision" in facts else ""
     path = shlex.quote(os.fspath(workdir.path))
@@ -87,7 +88,7 @@ def report(workdir: Workdir) -> str:
         *_files(facts["files"]),
         f"Languages: {' to '.join(languages)}{_several(workdir)}",
         f"Licence: {facts['licence'] or 'not stated'}",
-        f"Search: beam {decoding.beam_size}, length penalty {decoding.length_penalty}, alpha {decoding.alpha:g}",
+        f"Search: {_search(workdir.config.decoding)}",
     ]
     if "trimmed" in facts:
         kept = [f"{facts['trimmed'][side][1]:,} of {facts['trimmed'][side][0]:,}" for side in ("source", "target")]
@@ -96,6 +97,16 @@ def report(workdir: Workdir) -> str:
         lines.append(f"Sample: {facts['sample']['source']} -> {facts['sample']['translation']}")
     lines += ["Next:", f"  tf-transformer translate --workdir {path}"]
     return "\n".join([*lines, f"  tf-transformer export --workdir {path} --output MODEL_BASE"])
+
+
+def _search(decoding: DecodingConfig) -> str:
+    """The search settings of the work directory, those that are not set left out."""
+    parts = [f"beam {decoding.beam_size}", f"length penalty {decoding.length_penalty}", f"alpha {decoding.alpha:g}"]
+    parts += ["early stopping"] * decoding.early_stopping
+    parts += [f"at most {decoding.max_length} tokens"] if decoding.max_length else []
+    parts += [f"at most {decoding.max_length_factor:g} x the source"] if decoding.max_length_factor else []
+    parts += [f"no repeated {decoding.no_repeat_ngram}-grams"] if decoding.no_repeat_ngram else []
+    return ", ".join([*parts, f"failure detection {'on' if decoding.failure_detection else 'off'}"])
 
 
 def _several(workdir: Workdir) -> str:

@@ -10,7 +10,7 @@ from tf_transformer.workdir.checkpoints import CheckpointError
 if TYPE_CHECKING:
     import keras
 
-_PIECE = 64 * 2**20
+_LARGE = 64 * 2**20
 
 
 def named_variables(model: "keras.Model") -> dict[str, Any]:
@@ -63,20 +63,18 @@ def assign_tensors(variables: dict, tensors: Mapping[str, np.ndarray], source: s
 
 
 def _assign(variable: Any, value: np.ndarray) -> None:
-    """Assign an array; a large one in pieces, where TensorFlow would need memory for one more copy of it."""
+    """Assign an array. The memory of the old value of a large variable is freed before.
+
+    Not in parts: `ResourceStridedSliceAssign` makes every later read copy the whole variable.
+    """
     inner = getattr(variable, "value", None)
-    if value.nbytes <= _PIECE or type(inner).__name__ != "ResourceVariable" or value.dtype.name != variable.dtype:
+    if value.nbytes <= _LARGE or type(inner).__name__ != "ResourceVariable" or value.dtype.name != variable.dtype:
         variable.assign(value)
         return
     import tensorflow as tf
 
-    rows = max(1, _PIECE // value[:1].nbytes)
-    for start in range(0, len(value), rows):
-        piece = value[start : start + rows]
-        # `variable[start:end].assign` reads the variable first, and so makes a copy of it.
-        tf.raw_ops.ResourceStridedSliceAssign(
-            ref=cast(Any, inner).handle, begin=[start], end=[start + len(piece)], strides=[1], value=piece
-        )
+    for array in (value[:0], value):
+        tf.raw_ops.AssignVariableOp(resource=cast(Any, inner).handle, value=array, validate_shape=False)
 
 
 class _Transposed(Mapping[str, np.ndarray]):

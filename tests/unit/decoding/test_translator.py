@@ -103,6 +103,14 @@ def test_the_output_is_bounded(model, tokenizers):
     source = translator._read(tf.constant(["a dog.", "the big red house."]))
     found = translator._search(source)
     np.testing.assert_array_equal(found.lengths, np.repeat(source.lengths.numpy()[:, None] + 7, 3, axis=1))
+    lengths = source.lengths.numpy()
+    for limits, expected in (
+        ({"max_length": 11}, np.minimum(lengths + 7, 11)),
+        ({"max_length_factor": 1.3}, np.floor(lengths * 1.3)),
+        ({"max_length": 1000, "max_length_factor": 1000.0}, lengths + 7),
+    ):
+        bounded = Translator(model, tokenizers, dataclasses.replace(translator.decoding, **limits))._search(source)
+        np.testing.assert_array_equal(bounded.lengths[:, 0], expected)
 
 
 def test_any_number_of_rows_is_one_trace(translator):

@@ -40,8 +40,8 @@ def test_weights_that_do_not_fit_are_named():
         assign_model(for_inference(feed_forward_dim=19), tensors, "other")
 
 
-def test_large_weights_are_assigned_in_pieces(monkeypatch):
-    monkeypatch.setattr("tf_transformer.workdir._weights._PIECE", 300)
+def test_large_weights_are_assigned(monkeypatch):
+    monkeypatch.setattr("tf_transformer.workdir._weights._LARGE", 300)
     plain, transposed = Transformer(ModelConfig(**SIZES)), for_inference()
     assign_model(transposed, model_tensors(plain), "plain")
     for name, value in model_tensors(plain).items():
@@ -57,3 +57,17 @@ def test_the_layout_is_chosen_by_the_cpu(monkeypatch, tmp_path, flags):
         model = Transformer(ModelConfig(**SIZES))
     _projection._has_avx512.cache_clear()
     assert model.transposed_kernels == ("avx512f" not in flags)
+
+
+def test_assigned_variables_are_read_without_a_copy(monkeypatch):
+    """TensorFlow copies a variable at each read once a slice of it was assigned."""
+    monkeypatch.setattr("tf_transformer.workdir._weights._LARGE", 300)
+    model = for_inference()
+    assign_model(model, model_tensors(model), "itself")
+    for variable in model.weights:
+        first, second = variable.value.read_value(), variable.value.read_value()
+        assert address(first) == address(second), variable.path
+
+
+def address(tensor) -> int:
+    return np.asarray(memoryview(tensor)).__array_interface__["data"][0]

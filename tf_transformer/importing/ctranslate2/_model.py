@@ -12,13 +12,7 @@ import pathlib
 import numpy as np
 
 from tf_transformer.importing._assembly import position_fields
-from tf_transformer.importing._external_model import (
-    ExternalModel,
-    ImportedModelError,
-    Vocabulary,
-    search_settings,
-    vocabulary,
-)
+from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary, vocabulary
 from tf_transformer.importing._layer_weights import gelu_sigmoid_as_swish, layer_tensors
 from tf_transformer.importing._pieces import sentencepiece_files
 from tf_transformer.importing._settings import MAX_TEXT_BYTES, first_lines, language_code, read_bytes, read_json
@@ -28,7 +22,14 @@ from tf_transformer.importing.ctranslate2._layers import CTranslate2Layers
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu", 4: "swish"}
 _GELU_SIGMOID = 4
 # Beam size and length penalty of `Translator.translate_batch`; a model folder states none.
-_DEFAULT_SEARCH = (2, 1.0)
+_DEFAULT_SEARCH = {
+    "beam_size": 2,
+    "length_penalty": "average",
+    "alpha": 1.0,
+    "early_stopping": True,
+    "min_length": 1,
+    "max_length": 256,
+}
 _OTHER_ACTIVATIONS = {1: "gelu (tanh)", 5: "tanh", 6: "sigmoid"}
 
 
@@ -80,7 +81,7 @@ def read_ctranslate2(
         source_pieces=pieces[0],
         target_pieces=pieces[1],
         source_end=config.source_end,
-        search=search_settings(*_DEFAULT_SEARCH, "CTranslate2") | {"early_stopping": True},
+        search=_DEFAULT_SEARCH,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tf_transformer.config import DecodingConfig
 from tf_transformer.importing._external_model import (
     MAX_DIM,
     MAX_FEED_FORWARD_DIM,
@@ -22,6 +23,8 @@ from tf_transformer.importing._external_model import (
 from tf_transformer.importing._layer_weights import Linear
 from tf_transformer.importing._settings import first_lines, read_json, show
 
+# Some files state int(1e30): no limit.
+_MAX_LENGTH = 10**31
 SHARED = "model.shared.weight"
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 # torch.nn.LayerNorm's, which the models have.
@@ -188,8 +191,12 @@ class Weights:
         return self.first(2, f"{name}.weight").T, self.first(1, f"{name}.bias", optional=True)
 
 
-def search_of(directory: pathlib.Path, config: Settings) -> dict:
-    """The settings of `generate`: in generation_config.json or, in older folders, in config.json; else its defaults."""
+def search_of(directory: pathlib.Path, config: Settings, forced: int = 0) -> dict:
+    """The settings of `generate`: in generation_config.json or, in older folders, in config.json; else its defaults.
+
+    Args:
+        forced: tokens before the text of an output, such as its language. `max_length` counts them and the start.
+    """
     file = directory / "generation_config.json"
     stated = Settings(read_json(file), file) if file.is_file() else config
     found = search_settings(stated.get("num_beams", 1), stated.get("length_penalty", 1.0), str(stated.file))
@@ -198,7 +205,13 @@ def search_of(directory: pathlib.Path, config: Settings) -> dict:
         raise ImportedModelError(
             f"{stated.file}: expected true, false or 'never' as early_stopping. Received: {show(early)}."
         )
-    return found | {"early_stopping": early is True}
+    found["early_stopping"] = early is True
+    if stated.get("max_length") is not None:
+        longest = stated.number("max_length", _MAX_LENGTH, 2 + forced) - 1 - forced
+        found |= {} if longest > DecodingConfig.largest["max_length"] else {"max_length": longest}
+    if stated.get("no_repeat_ngram_size"):
+        found["no_repeat_ngram"] = stated.number("no_repeat_ngram_size", int(DecodingConfig.largest["no_repeat_ngram"]))
+    return found
 
 
 def licence_of(directory: pathlib.Path) -> str | None:

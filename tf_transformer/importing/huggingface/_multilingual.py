@@ -60,7 +60,7 @@ def read_multilingual_folder(
         target_pieces=pieces[1] or pieces[0],
         languages=tokenizer.language_pair(languages, config.get("forced_bos_token_id")),
         licence=licence_of(directory),
-        search=search_of(directory, config),
+        search=search_of(directory, config, forced=1),
         multilingual=languages,
     )
 

@@ -15,6 +15,7 @@ import re
 from tf_transformer.importing._archive import read_npz
 from tf_transformer.importing._assembly import position_fields
 from tf_transformer.importing._external_model import (
+    MAX_LENGTH_FACTOR,
     ExternalModel,
     ImportedModelError,
     Vocabulary,
@@ -166,13 +167,21 @@ class _DecoderFile:
         return [found[0], found[-1]]
 
     def search(self) -> dict:
-        """Beam size and length normalisation. Marian does not normalise unless an option asks for it."""
+        """Beam size, length normalisation and limit. Marian does not normalise unless an option asks for it."""
         if self.file is None:
             return {}
         normalize = self.options.get("normalize", 0)
         if isinstance(normalize, bool):
             normalize = int(normalize)
-        return search_settings(self.options.get("beam-size"), normalize, str(self.file))
+        found = search_settings(self.options.get("beam-size"), normalize, str(self.file))
+        factor = self.options.get("max-length-factor")
+        if factor is None:
+            return found
+        if type(factor) not in (int, float) or not 1 <= factor <= MAX_LENGTH_FACTOR:
+            raise ImportedModelError(
+                f"{self.file}: expected a max-length-factor from 1 to {MAX_LENGTH_FACTOR:g}. Received: {factor!s:.80}."
+            )
+        return found | {"max_length_factor": float(factor)}
 
     def _named(self, option: str) -> list[pathlib.Path]:
         """The files that an option names, taken from the folder itself."""
