@@ -125,7 +125,7 @@ def test_short_translations_are_checked():
         *(tf.zeros([4, 1]) for _ in range(2)),
         tf.ones([4, 1], tf.bool),
     )
-    rows = {"lengths": tf.fill([4], 16)}
+    rows = {"source": tf.tile(tf.range(16)[None], [4, 1]), "lengths": tf.fill([4], 16)}
     assert may_fail(found, rows, usual).numpy().tolist() == [True, True, False, True]
 
 
