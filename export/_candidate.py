@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Mapping
 import tensorflow as tf
 
 from tf_transformer.config import ConfigError, DecodingConfig
-from tf_transformer.decoding import LengthRange, Shortlist, Translator
+from tf_transformer.decoding import CandidateTable, LengthRange, Shortlist, Translator
 from tf_transformer.export._card_facts import card_facts
 from tf_transformer.export._matrices import QuantizedMatrix, pack_model, quantize_model
 from tf_transformer.export._restriction import Restriction, measure_restriction
@@ -80,6 +80,7 @@ class Candidate:
         self.facts = facts | {"languages": _card_languages(self.languages, self.targets)}
         card = json.dumps(self.facts, ensure_ascii=False)
         self._matrices: dict[str, QuantizedMatrix] = {}
+        self._shortlist: CandidateTable | None = None
         self.signatures = self._trace(card, shortlist, COMPARED if weights == "int8" else None)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)
         self.rounding: Rounding | None = None
@@ -104,11 +105,13 @@ class Candidate:
         self, card: str, shortlist: str | os.PathLike | None, only: Container[str] | None = None
     ) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """The signatures of the model with its present weights."""
-        translator = self._translator(None if shortlist is None else Shortlist.load(shortlist))
+        # One table for all signatures, whenever they are traced.
+        table = self._shortlist or (None if shortlist is None else Shortlist.load(shortlist))
+        translator = self._translator(table)
         self._shortlist = translator.shortlist
         return trace_signatures(translator, self.decoding.nbest, self.decoding.segmentation, card, only)
 
-    def _translator(self, shortlist: Shortlist | None) -> Translator:
+    def _translator(self, shortlist: Shortlist | CandidateTable | None) -> Translator:
         (source, target), usual = self.languages, LengthRange.from_dataset(self.workdir.dataset_info)
         tokenizers = self.workdir.tokenizers
         return Translator(self.model, tokenizers, self.decoding, source, shortlist, usual, target)

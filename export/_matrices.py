@@ -59,7 +59,7 @@ class QuantizedMatrix(tf.Module):
     def product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
         """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
         units, width = self.values.shape
-        quantized, row_scales = quantize_rows(tf.reshape(x, [-1, width]))
+        quantized, row_scales = quantize_rows(_as_rows(x, width))
         if units >= _WIDE:
             # The kernel divides both ranges by 127, the levels of int8.
             result = _integer_product(quantized, self.values, _ROW_LEVELS * _ROW_LEVELS, self.scales) * row_scales
@@ -86,7 +86,7 @@ class PackedMatrix:
         """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
         units, width = self._variable.shape if self._transposed else self._variable.shape[::-1]
         bias = tf.zeros([units]) if bias is None else tf.convert_to_tensor(bias)
-        inputs = [tf.reshape(x, [-1, width]), tf.convert_to_tensor(self._variable), bias]
+        inputs = [_as_rows(x, width), tf.convert_to_tensor(self._variable), bias]
         attributes = {
             "T": _type(tf.float32),
             "num_args": attr_value_pb2.AttrValue(i=1),
@@ -213,8 +213,15 @@ def _integer_product(rows: tf.Tensor, weights: tf.Tensor, row_range: float, weig
     return tf.ensure_shape(product, [rows.shape[0], weights.shape[0]])
 
 
+def _as_rows(x: tf.Tensor, width: int) -> tf.Tensor:
+    """(…, in) -> (N, in)."""
+    return x if x.shape.rank == 2 else tf.reshape(x, [-1, width])
+
+
 def _shaped_like(x: tf.Tensor, result: tf.Tensor) -> tf.Tensor:
     """(N, out) with the first axes of x (…, in): (…, out)."""
+    if x.shape.rank == 2:
+        return result
     units = result.shape[-1]
     result = tf.reshape(result, tf.concat([tf.shape(x)[:-1], [units]], axis=0))
     return tf.ensure_shape(result, [*x.shape[:-1], units])

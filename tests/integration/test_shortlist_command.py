@@ -12,7 +12,7 @@ from toy_workdir import randomize, toy_sentences
 from tf_transformer.config import Config, DecodingConfig
 from tf_transformer.data import PreparedDataset
 from tf_transformer.decoding import ExportedModel, Shortlist, Translator
-from tf_transformer.export.inspection import inspect_saved_model
+from tf_transformer.export.inspection._inspect import inspect_saved_model
 from tf_transformer.model import Transformer
 from tf_transformer.pipelines.cli import main
 from tf_transformer.training import with_vocabulary
@@ -101,17 +101,22 @@ def test_an_export_translates_with_its_shortlist(run, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_an_export_with_weights_in_eight_bits_has_a_shortlist_too(run, tmp_path):
+@pytest.mark.parametrize("kind", [["--weights", "int8"], ["--packed"]], ids=["int8", "packed"])
+def test_an_export_with_other_weights_has_a_shortlist_too(run, tmp_path, kind):
     prepared, workdir = run
     size, random = prepared.tokenizers.target.vocab_size, np.random.default_rng(3)
     shortlist = Shortlist.of(random.integers(4, size, (size, 40)), np.arange(4, 90), prepared.tokenizers)
     shortlist.save(tmp_path / "table.npz")
     command = ["export", "--workdir", str(workdir.path), "--output", str(tmp_path / "model"), "--beam-size", "2"]
-    assert main([*command, "--weights", "int8", "--shortlist", str(tmp_path / "table.npz")]) == 0
+    assert main([*command, *kind, "--shortlist", str(tmp_path / "table.npz")]) == 0
     card = json.loads((tmp_path / "model" / "1" / "model.json").read_text())
-    assert (card["weights"], card["oldest_server"]) == ("int8", "2.17.0")
-    assert card["shortlist"]["candidates"] < size and card["rounding"]["per_token"] < 0.01
-    assert inspect_saved_model(tmp_path / "model" / "1").ops["_QuantizedMatMul"]
+    assert card["shortlist"]["candidates"] < size
+    report = inspect_saved_model(tmp_path / "model" / "1")
+    if "int8" in kind:
+        assert (card["weights"], card["oldest_server"]) == ("int8", "2.17.0")
+        assert report.ops["_QuantizedMatMul"] and card["rounding"]["per_token"] < 0.01
+    else:
+        assert report.ops["_MklNativeFusedMatMul"]
     exported = ExportedModel(tmp_path / "model")
     texts = [sentence.encode() for sentence in toy_sentences(12)]
     together = [each.texts[0] for each in exported.translate(texts)]
@@ -119,4 +124,4 @@ def test_an_export_with_weights_in_eight_bits_has_a_shortlist_too(run, tmp_path)
     expected = Translator.from_workdir(workdir.path, shortlist=shortlist, beam_size=2)(texts)
     without = Translator.from_workdir(workdir.path, beam_size=2)(texts)
     agree = [sum(one == other for one, other in zip(together, others)) for others in (expected, without)]
-    assert agree[0] > agree[1]  # closer to the float32 weights with the shortlist than to those without it
+    assert agree[0] == len(texts) if kind == ["--packed"] else agree[0] > agree[1]

@@ -23,7 +23,7 @@ from tf_transformer.decoding._search import (
     text_to_ids,
     with_seeds,
 )
-from tf_transformer.decoding._shortlist import Shortlist, candidate_table
+from tf_transformer.decoding._shortlist import CandidateTable, Shortlist, candidate_table
 from tf_transformer.model import Transformer
 from tf_transformer.text import LanguageTokens, Segmenter, Tokenizer, TokenizerPair, two_letters
 
@@ -49,7 +49,7 @@ class SentenceTranslator(tf.Module):
         tokenizers: TokenizerPair,
         decoding: DecodingConfig | None = None,
         source_language: str | None = None,
-        shortlist: Shortlist | None = None,
+        shortlist: Shortlist | CandidateTable | None = None,
         usual_lengths: LengthRange | None = None,
         target_language: str | None = None,
     ):

@@ -143,11 +143,11 @@ class CandidateTable(tf.Module):
 
 
 def candidate_table(
-    shortlist: Shortlist | None, tokenizers: TokenizerPair, sampling: bool = False
+    shortlist: Shortlist | CandidateTable | None, tokenizers: TokenizerPair, sampling: bool = False
 ) -> CandidateTable | None:
-    """A shortlist in the graph; one of other tokenizers, or for sampling, is rejected."""
-    if shortlist is None:
-        return None
+    """A shortlist in the graph; one of other tokenizers, or for sampling, is rejected. A table was checked before."""
+    if shortlist is None or isinstance(shortlist, CandidateTable):
+        return shortlist
     if sampling:
         raise ValueError("Expected a search with a shortlist. Received: decoding.sampling. Leave out one of them.")
     if shortlist.tokenizers != tokenizers.sha256:

@@ -29,7 +29,7 @@ from tf_transformer.decoding._results import (
 )
 from tf_transformer.decoding._search import require_tensorflow
 from tf_transformer.decoding._sentence_translator import SentenceTranslator
-from tf_transformer.decoding._shortlist import Shortlist
+from tf_transformer.decoding._shortlist import CandidateTable, Shortlist
 from tf_transformer.model import Transformer
 from tf_transformer.text import Languages, TokenizerPair
 
@@ -68,7 +68,7 @@ class Translator(SentenceTranslator):
         tokenizers: TokenizerPair,
         decoding: DecodingConfig | None = None,
         source_language: str | None = None,
-        shortlist: Shortlist | None = None,
+        shortlist: Shortlist | CandidateTable | None = None,
         usual_lengths: LengthRange | None = None,
         target_language: str | None = None,
     ):
