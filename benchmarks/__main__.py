@@ -1,4 +1,4 @@
-"""Run benchmarks one after another: `python -m benchmarks [NAME …] [--json]`; all of them without a name."""
+"""Run benchmarks one after another: `python -m benchmarks [NAME …] [--json]`; without a name all that need no files."""
 
 import pathlib
 import subprocess
@@ -14,8 +14,13 @@ def names() -> list[str]:
     return sorted(path.stem for path in HERE.glob("*.py") if '__name__ == "__main__"' in path.read_text("utf-8"))
 
 
+def _needs_files(name: str) -> bool:
+    return "required=True" in (HERE / f"{name}.py").read_text("utf-8")
+
+
 def main(arguments: list[str]) -> int:
-    chosen = [word for word in arguments if not word.startswith("-")] or [n for n in names() if n not in REPEATED]
+    every = [name for name in names() if name not in REPEATED and not _needs_files(name)]
+    chosen = [word for word in arguments if not word.startswith("-")] or every
     options = [word for word in arguments if word.startswith("-")]
     unknown = [name for name in chosen if name not in names()]
     if unknown:
