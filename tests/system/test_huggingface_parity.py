@@ -1,6 +1,5 @@
 """Our import of a Marian model against `transformers` with torch: logits, greedy and beam outputs."""
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -80,7 +79,6 @@ def test_it_finds_the_same_translations(reference, name, beam, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not in this Python")
 def test_torchs_own_file_gives_what_safetensors_does(reference, tmp_path):
     tensors = load_model_tensors(import_model(reference.folder, tmp_path / "first").checkpoint())
     (reference.folder / "model.safetensors").rename(tmp_path / "aside")
