@@ -41,5 +41,6 @@ class Dropout(keras.layers.Dropout):
         return inputs * (ops.cast(kept, inputs.dtype) * (_LEVELS / (_LEVELS - dropped)))
 
     def _divisible(self, inputs: Any) -> bool:
-        last = inputs.shape[-1] if len(inputs.shape) else None
-        return bool(last) and last % 4 == 0 and self.noise_shape is None and keras.backend.backend() == "tensorflow"
+        last: int = (inputs.shape[-1] or 0) if len(inputs.shape) else 0
+        plain = self.noise_shape is None and keras.backend.backend() == "tensorflow"
+        return plain and last > 0 and last % 4 == 0
