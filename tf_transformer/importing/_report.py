@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import shlex
+from collections.abc import Sequence
 
 from tf_transformer._files import write_json
 from tf_transformer.config import DecodingConfig
@@ -95,8 +96,16 @@ def report(workdir: Workdir) -> str:
         lines.append(f"Vocabulary: {kept[0]} source rows and {kept[1]} target rows kept")
     if "sample" in facts:
         lines.append(f"Sample: {facts['sample']['source']} -> {facts['sample']['translation']}")
-    lines += ["Next:", f"  tf-transformer translate --workdir {path}"]
-    return "\n".join([*lines, f"  tf-transformer export --workdir {path} --output MODEL_BASE"])
+    flags = _language_flags(workdir, facts["languages"])
+    lines += ["Next:", f"  tf-transformer translate --workdir {path}{flags}"]
+    return "\n".join([*lines, f"  tf-transformer export --workdir {path} --output MODEL_BASE{flags}"])
+
+
+def _language_flags(workdir: Workdir, languages: Sequence[str | None]) -> str:
+    """The flags of the languages of a multilingual model that the import did not fix."""
+    known = workdir.tokenizers.languages
+    missing = [side for side, language in zip(("source", "target"), languages) if language is None]
+    return "" if known is None else "".join(f" --{side}-language CODE" for side in missing)
 
 
 def _search(decoding: DecodingConfig) -> str:
