@@ -79,7 +79,7 @@ def _translate(
             [source.pieces(rows[index][: length - source.add_eos]) for index in group],
             beam_size=beam_size,
             length_penalty=length_penalty,
-            min_decoding_length=0,  # by default CTranslate2 never gives an empty translation
+            min_decoding_length=workdir.config.decoding.min_length,
             max_decoding_length=length + workdir.config.decoding.max_extra_length,
             max_batch_size=32,
             return_scores=True,
