@@ -50,7 +50,8 @@ def compare_with(
         workdir: ours.
         length_penalty: exponent of the length. Scores are compared without one: CTranslate2 divides them.
     """
-    plain = {"failure_detection": False, "unknown": "keep"}
+    # Without a minimum of the length: CTranslate2 removes EOS before it normalises the probabilities.
+    plain = {"failure_detection": False, "unknown": "keep", "min_length": 0}
     if length_penalty:
         plain |= {"length_penalty": "average", "early_stopping": True}
     translator = Translator.from_workdir(workdir.path, beam_size=beam_size, alpha=length_penalty, **plain)
@@ -79,7 +80,7 @@ def _translate(
             [source.pieces(rows[index][: length - source.add_eos]) for index in group],
             beam_size=beam_size,
             length_penalty=length_penalty,
-            min_decoding_length=workdir.config.decoding.min_length,
+            min_decoding_length=0,  # by default CTranslate2 never gives an empty translation
             max_decoding_length=length + workdir.config.decoding.max_extra_length,
             max_batch_size=32,
             return_scores=True,
