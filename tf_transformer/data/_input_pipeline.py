@@ -143,7 +143,7 @@ def batch_parts(
         dataset = dataset.map(_plain(lambda count, item: (count, gather(*item))), tf.data.AUTOTUNE)
     else:
         dataset = dataset.map(gather, tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE).with_options(_options())
+    return dataset.prefetch(2).with_options(_options())
 
 
 def _seed(seed: int, epoch: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
@@ -164,4 +164,6 @@ def _options() -> tf.data.Options:
     options.deterministic = True
     # Or TensorFlow would make every map parallel, and read as many parts at a time as there are cores.
     options.experimental_optimization.map_parallelization = False
+    # Or deleting an iterator could take a minute: see `DistributedBatches`. AUTOTUNE is then one call per core.
+    options.autotune.enabled = False
     return options

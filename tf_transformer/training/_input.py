@@ -40,8 +40,15 @@ class DistributedBatches:
         self.iterator = self._open()
 
     def _open(self) -> Any:
-        position = self.position
-        return iter(self._strategy.distribute_datasets_from_function(lambda context: self._dataset(context, position)))
+        position, options = self.position, tf.data.Options()
+        # The thread that tunes a dataset sleeps for as long as it has run, up to a minute, and an iterator that is
+        # deleted may have to wait for it.
+        options.autotune.enabled = False
+
+        def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return self._dataset(context, position).with_options(options)
+
+        return iter(self._strategy.distribute_datasets_from_function(dataset))
 
     def next(self) -> dict[str, Any]:
         """The next batch, with the values of each replica of this worker."""
