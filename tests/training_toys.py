@@ -76,7 +76,7 @@ class ToyTraining:
         with self.strategy.scope():
             self.model = Transformer(config, dtype=self.training.precision)
             self.variables = named_variables(self.model)
-            self.optimizer = make_optimizer(self.training, self.variables)
+            self.optimizer = make_optimizer(self.training, self.variables, config.num_heads)
             decay = self.training.ema_decay
             self.average = MovingAverage(self.variables, decay) if decay else None
         self.reset(seed)

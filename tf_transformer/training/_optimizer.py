@@ -74,15 +74,18 @@ class Muon:
     """Muon for the matrices inside the layers, `Adam` for all other weights.
 
     The momentum of a matrix is made nearly orthogonal by a Newton–Schulz iteration (Jordan et al. 2024), so that
-    directions with small gradients are learned as fast as those with large ones. Each update is scaled to the root
-    mean square of Adam's, and the weights decay with the learning rate (Liu et al. 2025, arXiv 2502.16982), so that
-    both take the same learning rate. Embeddings, biases and layer normalisation are trained by Adam.
+    directions with small gradients are learned as fast as those with large ones. The projections of attention are
+    taken head by head, because each head is a map of its own; it also takes a fifth of the arithmetic. Each update is
+    scaled to the root mean square of Adam's, and the weights decay with the learning rate (Liu et al. 2025, arXiv
+    2502.16982), so that both take the same learning rate. Embeddings, biases and layer normalisation are trained by
+    Adam.
 
     Args:
         variables: Keras variables by name. Create it in the strategy's scope.
         beta1, beta2, epsilon: of Adam.
         weight_decay: of matrices and embeddings, multiplied by the learning rate.
         momentum: of Muon, with Nesterov's correction.
+        num_heads: of attention.
     """
 
     def __init__(
@@ -93,15 +96,17 @@ class Muon:
         epsilon: float,
         weight_decay: float = 0.0,
         momentum: float = 0.95,
+        num_heads: int = 1,
     ):
         self.variables, self.weight_decay, self.momentum = variables, weight_decay, momentum
         matrices = {name: variable for name, variable in variables.items() if _is_matrix_of_a_layer(name, variable)}
         others = {name: variable for name, variable in variables.items() if name not in matrices}
         self._adam = Adam(others, beta1, beta2, epsilon, weight_decay)
         self._momenta = {name: _zeros_like(variable) for name, variable in matrices.items()}
+        self._blocks = {name: _Blocks(name, variable, num_heads) for name, variable in matrices.items()}
         self._by_shape: dict[tuple[int, ...], list[str]] = {}
-        for name, variable in matrices.items():
-            self._by_shape.setdefault(tuple(variable.shape), []).append(name)
+        for name, blocks in self._blocks.items():
+            self._by_shape.setdefault(blocks.shape, []).append(name)
 
     def state(self) -> dict[str, tf.Variable]:
         """State saved in a checkpoint, by name."""
@@ -110,12 +115,12 @@ class Muon:
     def apply(self, gradients: dict[str, tf.Tensor], learning_rate: tf.Tensor, update: tf.Tensor) -> None:
         """Update the weights, in a replica's context; as `Adam.apply`."""
         self._adam.apply(gradients, learning_rate, update)
-        for names in self._by_shape.values():
-            directions = tf.unstack(orthogonalized(tf.stack([self._direction(name, gradients) for name in names])))
-            for name, direction in zip(names, directions):
+        for (_, rows, columns), names in self._by_shape.items():
+            split = tf.concat([self._blocks[name].split(self._direction(name, gradients)) for name in names], axis=0)
+            scaled = 0.2 * math.sqrt(max(rows, columns)) * orthogonalized(split)
+            for name, blocks in zip(names, tf.split(scaled, len(names))):
                 variable = self.variables[name]
-                scale = 0.2 * math.sqrt(max(variable.shape))
-                change = scale * direction + self.weight_decay * tf.cast(variable.value, tf.float32)
+                change = self._blocks[name].join(blocks) + self.weight_decay * tf.cast(variable.value, tf.float32)
                 tf.raw_ops.AssignSubVariableOp(resource=variable.value.handle, value=learning_rate * change)
 
     def _direction(self, name: str, gradients: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -127,14 +132,40 @@ class Muon:
         return self.momentum * new + (1.0 - self.momentum) * gradient
 
 
+class _Blocks:
+    """Blocks of a kernel that `Muon` makes orthogonal one by one: the heads of a projection of attention, or all of it.
+
+    Queries, keys and values of a head are columns of their kernels (in, out); its part of the output is rows.
+    """
+
+    def __init__(self, name: str, variable: keras.Variable, num_heads: int):
+        rows, columns = variable.shape
+        self._columns = name.endswith(("/query/kernel", "/key/kernel", "/value/kernel"))
+        self._count = num_heads if self._columns or "attention/output/" in name else 1
+        self._whole = (rows, columns)
+        block = (rows, columns // self._count) if self._columns else (rows // self._count, columns)
+        self.shape = (self._count, *block)
+
+    def split(self, matrix: tf.Tensor) -> tf.Tensor:
+        """`matrix` as [blocks, rows, columns]."""
+        if self._columns:
+            return tf.transpose(tf.reshape(matrix, (self._whole[0], self._count, self.shape[2])), (1, 0, 2))
+        return tf.reshape(matrix, self.shape)
+
+    def join(self, blocks: tf.Tensor) -> tf.Tensor:
+        """The matrix of [blocks, rows, columns]."""
+        return tf.reshape(tf.transpose(blocks, (1, 0, 2)) if self._columns else blocks, self._whole)
+
+
 Optimizer = Adam | Muon
 
 
-def make_optimizer(training: TrainingConfig, variables: dict[str, keras.Variable]) -> Optimizer:
-    """The optimizer of a configuration. Create it in the strategy's scope."""
-    kind = Muon if training.optimizer == "muon" else Adam
-    decay = 0.0 if training.optimizer == "adam" else training.weight_decay
-    return kind(variables, training.beta1, training.beta2, training.epsilon, decay)
+def make_optimizer(training: TrainingConfig, variables: dict[str, keras.Variable], num_heads: int) -> Optimizer:
+    """The optimizer of a configuration, for a model of `num_heads` heads. Create it in the strategy's scope."""
+    settings = training.beta1, training.beta2, training.epsilon
+    if training.optimizer == "muon":
+        return Muon(variables, *settings, training.weight_decay, num_heads=num_heads)
+    return Adam(variables, *settings, training.weight_decay if training.optimizer == "adamw" else 0.0)
 
 
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)

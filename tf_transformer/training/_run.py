@@ -166,7 +166,7 @@ class _Run:
         with self._strategy.scope():
             model = Transformer(self._config.model, dtype=training.precision)
             variables = trained_variables(named_variables(model), training.freeze)
-            optimizer = make_optimizer(training, variables)
+            optimizer = make_optimizer(training, variables, self._config.model.num_heads)
             average = MovingAverage(variables, training.ema_decay) if training.ema_decay else None
         replicas, workers = self._strategy.num_replicas_in_sync, self._worker.count
         logger.info(

@@ -75,6 +75,22 @@ def test_muon_is_its_formula():
     assert {name for name in muon.state() if name.startswith("muon/")} == {"muon/encoder/wide", "muon/decoder/high"}
 
 
+def test_muon_takes_attention_head_by_head():
+    """Columns of query, key and value kernels and rows of the output's, each block against NumPy."""
+    random = np.random.default_rng(1)
+    attention = "encoder/layer_0/self_attention"
+    shapes = {f"{attention}/query/kernel": (6, 8), f"{attention}/output/kernel": (8, 6)}
+    weights = {name: random.normal(size=shape).astype("float32") for name, shape in shapes.items()}
+    gradients = {name: random.normal(size=shape).astype("float32") for name, shape in shapes.items()}
+    variables = {name: keras.Variable(value) for name, value in weights.items()}
+    muon = Muon(variables, 0.9, 0.98, 1e-9, momentum=0.0, num_heads=2)
+    muon.apply({name: tf.constant(value) for name, value in gradients.items()}, tf.constant(0.1), tf.constant(1))
+    for name, axis in zip(shapes, (1, 0)):
+        heads = np.split(gradients[name], 2, axis=axis)
+        change = np.concatenate([0.2 * np.sqrt(6) * newton_schulz(head) for head in heads], axis=axis)
+        np.testing.assert_allclose(variables[name].numpy(), weights[name] - 0.1 * change, atol=1e-5)
+
+
 def newton_schulz(matrix: np.ndarray) -> np.ndarray:
     """The polynomial 3.4445 s - 4.775 s³ + 2.0315 s⁵ of the singular values s, five times, by their decomposition."""
     left, values, right = np.linalg.svd(matrix / np.linalg.norm(matrix), full_matrices=False)
