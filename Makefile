@@ -16,7 +16,8 @@ test: $(VENV)/.installed-test
 	$(PYTEST) $(or $(ARGS),tests/unit/[a-d]*)
 	$(if $(ARGS),,$(PYTEST) tests/unit/[e-z]*)
 	$(if $(ARGS),,$(PYTEST) tests/parity)
-	$(if $(ARGS),,$(PYTEST) tests/integration/test_[a-f]*.py)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_documentation.py tests/integration/test_[a-d]*.py)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_[e-f]*.py)
 	$(if $(ARGS),,$(PYTEST) tests/integration/test_[g-s]*.py)
 	$(if $(ARGS),,$(PYTEST) tests/integration/test_[t-z]*.py tests/system)
 

@@ -154,7 +154,7 @@ def test_rows_of_equal_time_with_several_seeds(data, tmp_path, monkeypatch):
 def test_steps_fit_into_the_minutes_by_the_log(data, tmp_path):
     options = dataclasses.replace(OPTIONS, steps=None, minutes=0.001)
     (result,), _ = Ablation(data, tmp_path / "rows", ["base"], options).run()
-    assert result.steps >= 1 and result.training_seconds < 60
+    assert 1 <= result.steps < 1000
 
 
 @pytest.mark.parametrize("flags", [["--seeds", "1,x"], ["--minutes", "0"]])

@@ -88,9 +88,9 @@ def test_several_sentences_on_a_line_are_all_translated(workdir, saved_model, tr
     data = b"The dog sees. The cat is old.\nThe dog sees.\tThe cat is old."
     for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model)]):
         assert translated(tmp_path, data, *model).decode() == f"{first} {second}\n{first}\t{second}\n"
-        caplog.clear()
-        translated(tmp_path, data, "--n-best", "2", *model)
-        assert "2 of 2 lines have several sentences" in caplog.text
+    caplog.clear()
+    translated(tmp_path, data, "--n-best", "2", *model)
+    assert "2 of 2 lines have several sentences" in caplog.text
 
 
 def test_documents_are_translated_with_their_layout(workdir, saved_model, translator, tmp_path, capsys):
@@ -132,13 +132,13 @@ def test_the_table_of_the_best(workdir, saved_model, translator, tmp_path):
 def test_alignment_of_a_checkpoint_and_of_its_export(workdir, saved_model, translator, tmp_path, caplog, capsys):
     texts = ["the dog sees the cat.", "", "  a river. The dog  is old."]
     expected = translator.align(texts)
+    lines = translated(tmp_path, "\n".join(texts).encode(), "--alignment", "--workdir", str(workdir.path)).decode()
+    assert [line.split(" ||| ")[2] for line in lines.splitlines()] == [each.pharaoh() for each in expected]
+    assert lines.splitlines()[1] == " |||  ||| " and lines.startswith("the dog sees the cat . ||| ")
     for model in (["--workdir", str(workdir.path)], ["--saved-model", str(saved_model / "1")]):
-        lines = translated(tmp_path, "\n".join(texts).encode(), "--alignment", *model).decode().splitlines()
-        assert [line.split(" ||| ")[2] for line in lines] == [each.pharaoh() for each in expected]
-        assert lines[1] == " |||  ||| " and lines[0].startswith("the dog sees the cat . ||| ")
-        assert "1 of 3 lines have several sentences, and --alignment takes each line for one" in caplog.text
         caplog.clear()
         output = translated(tmp_path, "\n".join(texts).encode(), "--alignment", "json", *model).decode()
+        assert "1 of 3 lines have several sentences, and --alignment takes each line for one" in caplog.text
         for line, each in zip(output.splitlines(), expected, strict=True):
             found = json.loads(line)
             assert found["translation"] == each.translation and found["links"] == [list(link) for link in each.links]

@@ -58,7 +58,7 @@ def test_the_search_leaves_logits_and_cache_on_the_device(tmp_path):
     assert {copy.dtype for copy in found.copies} <= {"int32", "int64", "bool", "string"}
 
 
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)])
 def test_xla_compiles_once_per_shape_and_all_shapes_are_static(precision):
     toy = ToyTraining(
         model={"dropout": 0.1}, training={"precision": precision, "xla": True, "batching": "pack", "seed": 3}

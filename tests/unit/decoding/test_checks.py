@@ -238,4 +238,3 @@ def test_documents_report_what_is_wrong(model, tokenizers):
     for document, other in zip(documents, off.translate_document(text)):
         assert other.warnings == ()
         assert document.text == other.text or document.warnings
-    assert on(text[2:]) == [row.texts[0] for row in on.nbest(text[2:])]

@@ -98,7 +98,7 @@ def test_special_and_added_tokens_stay(toy, tmp_path):
     np.testing.assert_array_equal(small.output_bias, bias[rows])
 
 
-@pytest.mark.parametrize("name", ["ssru", "pre-norm"])
+@pytest.mark.parametrize("name", ["ssru", pytest.param("pre-norm", marks=pytest.mark.slow)])
 def test_translations_of_kept_text_do_not_change(tmp_path, name):
     sources = json.loads((MARIAN_MODELS / name / "reference.json").read_text())["source"][:3]
     whole = import_model(MARIAN_MODELS / name, tmp_path / "whole", licence="none")
