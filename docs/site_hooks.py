@@ -12,8 +12,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SECTIONS = ("Tutorials", "How to", "Reference", "Explanation", "Benchmarks")
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Copy the packages together as they are installed: `pipelines` and `export` inside `tf_transformer`."""
+def on_startup(**_) -> None:
+    """Copy the packages together as they are installed: `pipelines` and `export` inside `tf_transformer`.
+
+    Before the plugins are configured: mkdocstrings ignores folders that do not exist then.
+    """
     package = ROOT / "build" / "api" / "tf_transformer"
     shutil.rmtree(package, ignore_errors=True)
     for source, target in (
@@ -22,7 +25,6 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         ("export", package / "export"),
     ):
         shutil.copytree(ROOT / source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
