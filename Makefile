@@ -45,7 +45,7 @@ typecheck: $(VENV)/.installed-test
 
 # Coverage of the library by `make test`, worker processes and commands included; the report is build/coverage/index.html.
 coverage: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow" --cov --cov-report=term --cov-report=html --cov-report=json $(ARGS)
+	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow" $(addprefix --cov=$(CURDIR)/,tf_transformer export pipelines) --cov-report=term --cov-report=html --cov-report=json $(ARGS)
 
 # The site in build/site; every link is checked.
 docs: $(VENV)/.installed-docs
