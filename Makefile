@@ -16,8 +16,8 @@ test: $(VENV)/.installed-test
 	$(PYTEST) $(or $(ARGS),tests/unit/[a-d]*)
 	$(if $(ARGS),,$(PYTEST) tests/unit/[e-z]*)
 	$(if $(ARGS),,$(PYTEST) tests/parity)
-	$(if $(ARGS),,$(PYTEST) tests/integration/test_documentation.py tests/integration/test_[a-d]*.py)
-	$(if $(ARGS),,$(PYTEST) tests/integration/test_[e-f]*.py)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_documentation.py tests/integration/test_export_[ct]*.py tests/integration/test_f*.py)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_[a-c]*.py tests/integration/test_d[ai]*.py tests/integration/test_export_m*.py)
 	$(if $(ARGS),,$(PYTEST) tests/integration/test_[g-s]*.py)
 	$(if $(ARGS),,$(PYTEST) tests/integration/test_[t-z]*.py tests/system)
 

@@ -151,6 +151,7 @@ def test_rows_of_equal_time_with_several_seeds(data, tmp_path, monkeypatch):
     assert rescored[0].training_seconds == results[0].training_seconds
 
 
+@pytest.mark.slow
 def test_steps_fit_into_the_minutes_by_the_log(data, tmp_path):
     options = dataclasses.replace(OPTIONS, steps=None, minutes=0.001)
     (result,), _ = Ablation(data, tmp_path / "rows", ["base"], options).run()

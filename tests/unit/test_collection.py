@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -36,3 +37,12 @@ def test_two_collections_yield_the_same_ids_in_the_same_order():
     assert len(set(first)) == len(first)
     assert sorted(set(first) ^ set(second)) == []
     assert first == second
+
+
+def test_make_test_runs_every_file():
+    """The runs of `make test` name files by patterns, which a new file has to match."""
+    recipe = re.search(r"^test:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    patterns = re.findall(r"tests/[^\s)]+", recipe[1])
+    run = [path for pattern in patterns for path in ROOT.glob(pattern)]
+    files = [file for path in run for file in (path.rglob("test_*.py") if path.is_dir() else [path])]
+    assert sorted(files) == sorted((ROOT / "tests").rglob("test_*.py"))
