@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="NAMES",
         help="presets, such as base,A1,B16,E; `all`: every row of Table 3; "
-        "`recipe`: `multi30k` and one more technique in each row",
+        "`recipe`: `multi30k` with one technique changed in each row",
     )
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
