@@ -22,7 +22,9 @@ def test_a_model_after_fit(tmp_path):
         row[: len(sentence)] = sentence
     start = np.full((8, 1), TOY.bos_id, "int32")
     inputs = {"source": labels, "target": np.concatenate([start, labels[:, :-1]], axis=1)}
-    model = Transformer(dataclasses.replace(TOY, vocab_size=tokenizers.source.vocab_size))
+    # One layer: the graphs of the export take less of the memory of the test process.
+    config = dataclasses.replace(TOY, num_layers=1, num_decoder_layers=1, vocab_size=tokenizers.source.vocab_size)
+    model = Transformer(config)
     model.compile(keras.optimizers.Adam(0.01), loss=LabelSmoothedCrossEntropy(0.1))
     model.fit(inputs, labels, batch_size=4, epochs=2, verbose=0)
     options = {"beam_size": 2, "max_source_length": 31, "max_extra_length": 5, "failure_detection": False}
