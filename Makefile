@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
-PYTEST = $(RUN) -m pytest -n 2 --dist loadfile -m "not slow"
+PYTEST = $(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 .PHONY: install demo test test-quick test-slow test-browser fuzz lint typecheck coverage docs bench peers clean
 
@@ -11,15 +11,15 @@ install: $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(VENV)/bin/tf-transformer demo
 
-# In several runs, so that no test process collects the graphs of the whole suite: they stay below 2 GB.
+# In several runs, so that no test process collects the graphs of the whole suite: they stay below 2 GB. Slow files come
+# first, so that both processes of a run end at about the same time.
 test: $(VENV)/.installed-test
-	$(PYTEST) $(or $(ARGS),tests/unit/[a-d]*)
-	$(if $(ARGS),,$(PYTEST) tests/unit/[e-z]*)
+	$(PYTEST) $(or $(ARGS),tests/unit/d* tests/unit/[a-c]*)
+	$(if $(ARGS),,$(PYTEST) tests/unit/test_c*.py tests/unit/tr* tests/unit/[e-s]* tests/unit/text tests/unit/test_[!c]*.py)
 	$(if $(ARGS),,$(PYTEST) tests/parity)
-	$(if $(ARGS),,$(PYTEST) tests/integration/test_documentation.py tests/integration/test_export_[ct]*.py tests/integration/test_f*.py)
-	$(if $(ARGS),,$(PYTEST) tests/integration/test_[a-c]*.py tests/integration/test_d[ai]*.py tests/integration/test_export_m*.py)
-	$(if $(ARGS),,$(PYTEST) tests/integration/test_[g-s]*.py)
-	$(if $(ARGS),,$(PYTEST) tests/integration/test_[t-z]*.py tests/system)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_do*.py tests/integration/test_export_[ct]*.py tests/integration/test_[fr]*.py)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_export_m*.py tests/integration/test_[g-q]*.py tests/integration/test_s*.py tests/integration/test_at*.py tests/integration/test_d[ai]*.py)
+	$(if $(ARGS),,$(PYTEST) tests/integration/test_tex*.py tests/integration/test_tr*.py tests/integration/test_ab*.py tests/integration/test_ter*.py tests/integration/test_[u-z]*.py tests/system)
 
 # Under 90 s on two cores: the unit tests, without the files that train, export or compile much.
 test-quick: $(VENV)/.installed-test
