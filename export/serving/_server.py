@@ -139,6 +139,8 @@ class ModelServer:
             connections,
             options.request_seconds,
             keepalive_timeout=options.keepalive_seconds,
+            # After an error, a connection stays open for the rest of the body.
+            lingering_time=min(10.0, options.request_seconds),
             access_log=_access_log if options.access_log else None,
             access_log_format=_ACCESS_FORMAT,
         )
