@@ -106,7 +106,7 @@ def _gates(forget: Any, projected: Any) -> tuple[Any, Any]:
 def _scan(kept: Any, added: Any) -> Any:
     """c_t = kept_t * c_(t-1) + added_t for all positions of (B, T, D): each round joins twice as many positions."""
     length = kept.shape[1]
-    if length is not None:
+    if isinstance(length, int):  # neither None nor JAX's symbol of an unknown length
         shift = 1
         while shift < length:
             kept, added = _joined(kept, added, shift)
