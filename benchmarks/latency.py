@@ -240,6 +240,9 @@ class CTranslate2Model:
     def signature(self, name: str) -> "CTranslate2Model":
         return self
 
+    def check_languages(self, tensors: dict) -> None:
+        """Requests choose no language."""
+
     def __call__(self, tensors: dict) -> dict:
         import numpy as np
 

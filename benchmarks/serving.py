@@ -91,7 +91,9 @@ async def load(url: str, texts: list[str], clients: int, seconds: float, request
                 failures += not await ask(texts[(left * 7 + number) % len(texts)])
                 latencies.append(time.perf_counter() - begun)
 
-        await asyncio.gather(*(ask(text) for text in texts[:clients]))  # the first calls are not those of a warm server
+        # The first calls are not those of a warm server.
+        if not all(await asyncio.gather(*(ask(text) for text in texts[:clients]))):
+            raise SystemExit(f"{url} did not answer the first requests with status 200.")
         begun = time.perf_counter()
         await asyncio.gather(*(client(number, begun + seconds) for number in range(clients)))
         taken = time.perf_counter() - begun

@@ -7,6 +7,7 @@ import pytest
 from toy_workdir import toy_workdir
 
 from benchmarks import latency
+from tf_transformer.export.serving._loading import ServedModel
 
 
 def test_ratios_are_medians_within_rounds():
@@ -41,3 +42,5 @@ def test_ctranslate2_answers_as_a_served_model(tmp_path, monkeypatch):
     length = len(tokenizers.source.encode(text)) + latency.EXTRA_LENGTH
     assert calls[-1] == {"beam_size": 4, "max_decoding_length": length, "min_decoding_length": length}
     assert model.mergeable and not model.padded and list(model.inputs) == ["text"]
+    served = {name for name in vars(ServedModel) if not name.startswith("_")}
+    assert {"signature", "check_languages"} <= served <= set(dir(model))
