@@ -5,7 +5,7 @@
 
 Runs `benchmarks.decoding`, `benchmarks.student_agreement` and `benchmarks.training` and prints one row per target: our
 throughput divided by the peer's, and what it should be. Run it on a quiet machine. A peer that is not installed leaves
-its rows empty. With --json one object; its `ratio_…` are the ratios of the table.
+its rows empty. With --json one object, with all `…ratio_…` of each benchmark under its name.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def _decoding_targets() -> list[Target]:
     for ours in ("int8", "shortlist", "int8_shortlist"):
         key = f"{ours}_ratio_ctranslate2_int8"
         rows.append(Target(f"{batch}, {ours}, CTranslate2 int8", "decoding", (key,), 1.0))
-    for beam, ours in itertools.product((4, 1), ("float32", "packed", "int8")):
+    for beam, ours in itertools.product((4, 1), ("float32", "packed", "int8", "int8_shortlist")):
         prefix = f"single_beam{beam}" if ours == "float32" else f"single_beam{beam}_{ours}"
         label = f"one sentence, beam {beam}, {ours}, CTranslate2 float32"
         rows.append(Target(label, "decoding", (f"{prefix}_ratio_ctranslate2_float32",), 1.0))
@@ -86,7 +86,7 @@ def main() -> None:
     about = {"cpu": cpu_name(), "date": datetime.date.today().isoformat(), "rounds": args.rounds}
     if args.json:
         table = [{**target._asdict(), "ratio": ratio} for target, ratio in rows]
-        ratios = {key: value for found in figures.values() for key, value in found.items() if "ratio_" in key}
+        ratios = {name: {key: found[key] for key in found if "ratio_" in key} for name, found in figures.items()}
         print(json.dumps(about | {"targets": table} | ratios))
     else:
         print(markdown(about, rows))
