@@ -79,9 +79,13 @@ def plot(rows: list[dict[str, Any]], path: pathlib.Path, title: str) -> None:
     axes.set(xscale="log", yscale="log", xlabel="tokens per output", ylabel="milliseconds per token", title=title)
     lengths = sorted({row["length"] for row in rows})
     axes.set_xticks(lengths, [str(length) for length in lengths])
+    lowest, highest = axes.get_ylim()
+    ticks = [factor * 10.0**power for power in range(-3, 4) for factor in (1, 2, 5)]
+    shown = [tick for tick in ticks if lowest <= tick <= highest]
+    axes.set_yticks(shown, [f"{tick:g}" for tick in shown])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     figure.savefig(path, dpi=110, bbox_inches="tight")
 
 

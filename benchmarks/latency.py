@@ -89,7 +89,11 @@ def random_run(folder: pathlib.Path, args: argparse.Namespace) -> pathlib.Path:
     tokenizers = TokenizerPair.of(train_tokenizer(lines, args.vocab, exact=False))
     config = get_preset(args.preset)
     decoding = dataclasses.replace(
-        config.decoding, min_length=100_000, max_extra_length=EXTRA_LENGTH, segmentation=False
+        config.decoding,
+        min_length=100_000,
+        max_extra_length=EXTRA_LENGTH,
+        segmentation=False,
+        failure_detection=False,  # forced lengths repeat themselves and would be translated twice
     )
     config = with_vocabulary(dataclasses.replace(config, decoding=decoding), tokenizers)
     workdir = Workdir.create(folder / "run", config, tokenizers, {"source_language": "en", "target_language": "de"})
