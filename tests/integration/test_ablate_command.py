@@ -66,6 +66,7 @@ def finished(data, tmp_path_factory):
     return workdir
 
 
+@pytest.mark.slow
 def test_an_interrupted_row_is_not_in_the_table(finished):
     assert [row["row"] for row in json.loads((finished / "table.json").read_text())["rows"]] == ["base"]
     assert not (finished / "E").exists()

@@ -47,6 +47,7 @@ def test_two_workers_give_every_batch_once_and_in_order(prepared, service):
     assert len(epochs) > 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_and_restarted_changes_nothing(prepared):
     local = training_dataset(prepared, OPTIONS).as_numpy_iterator()
     with RunningDataService() as service:

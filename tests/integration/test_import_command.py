@@ -76,6 +76,7 @@ def check_report(report, workdir, *files):
         assert part in report
 
 
+@pytest.mark.slow
 def test_the_other_families_end_with_a_report_too(imported, tmp_path, capsys):
     files = ("config.json", "model.safetensors", "vocab.json", "source.spm", "target.spm", "tokenizer_config.json")
     check_report(report(Workdir(imported)), imported, *files, "README.md")

@@ -148,6 +148,7 @@ def test_alignment_of_a_checkpoint_and_of_its_export(workdir, saved_model, trans
     assert "Expected --nbest or --alignment. Received: both." in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_the_beam_is_as_wide_as_the_table_asks(workdir, saved_model, tmp_path, capsys):
     output = translated(tmp_path, b"the dog", "--workdir", str(workdir.path), "--nbest", "7")
     assert output.count(b"\n") == 7

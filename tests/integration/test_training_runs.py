@@ -118,6 +118,7 @@ def test_sigterm_saves_and_exits_with_its_own_code(data, undisturbed, tmp_path):
         check_same_end(tmp_path / "run", undisturbed)
 
 
+@pytest.mark.slow
 def test_a_validation_that_an_interruption_came_before_is_made_up_for(data, undisturbed, tmp_path, monkeypatch):
     """Asked to stop in the very steps after which a validation is due, the run saves first."""
     train_group = Trainer._train_group
