@@ -8,6 +8,8 @@ from tf_transformer.data._bucketing import BucketPlanner
 from tf_transformer.data._packing import PackPlanner
 from tf_transformer.data._shapes import BatchShape, LengthCounts, fit_shapes, pack_shape
 
+pytestmark = pytest.mark.long
+
 
 def corpus_lengths(count, seed=5, longest=97):
     """Lengths as sentences have them: log-normal, the two sides alike but not equal."""

@@ -25,6 +25,8 @@ from tf_transformer.data.preparation._prepare import PrepareOptions, prepare
 from tf_transformer.data.preparation._spool import Spool
 from tf_transformer.text._model_file import TokenizerError
 
+pytestmark = pytest.mark.long
+
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve thirteen".split()  # noqa: SIM905
 ZAHLEN = "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn".split()  # noqa: SIM905
 

@@ -8,6 +8,8 @@ from tf_transformer.data._pair_ids import PairIds, id_type
 from tf_transformer.data._record_layout import RecordError, check_layout
 from tf_transformer.data._records import BLOCK_PAIRS, ShardReader, ShardWriter
 
+pytestmark = pytest.mark.long
+
 SOURCES = [[5, 6, 7, 3], [3], [9, 3], [40_000, 3]]
 TARGETS = [[8, 3], [3], [11, 12, 13, 14, 3], [65_535, 3]]
 

@@ -13,6 +13,8 @@ from tf_transformer.data._records import Pairs
 from tf_transformer.data._subword_dropout import _LEVELS, SubwordDropout
 from tf_transformer.text import EOS_ID, TokenizerPair, train_tokenizer
 
+pytestmark = pytest.mark.long
+
 WORDS = [
     "the",
     "small",

@@ -11,6 +11,8 @@ from toy_search import BOS, EOS, SOURCE, WIDTH, ToyModel
 from tf_transformer.decoding._beam_search import beam_search
 from tf_transformer.decoding._options import SearchOptions
 
+pytestmark = pytest.mark.long
+
 ROWS = 5
 EVERY_OPTION = {
     "plain": {},

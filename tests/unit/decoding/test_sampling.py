@@ -11,6 +11,8 @@ from toy_search import BOS, EOS, VOCAB, WIDTH, ToyModel
 from tf_transformer.decoding._options import SearchOptions
 from tf_transformer.decoding._sampling import SamplingOptions, sample
 
+pytestmark = pytest.mark.long
+
 PATHS = 997
 
 

@@ -10,6 +10,8 @@ from toy_workdir import TOY, toy_sentences, toy_workdir
 from tf_transformer.decoding import Shortlist, Translator
 from tf_transformer.decoding._shortlist import CandidateTable
 
+pytestmark = pytest.mark.long
+
 SMALL = dataclasses.replace(TOY, num_layers=1, num_decoder_layers=1, output_bias=True)
 SENTENCES = toy_sentences(9, seed=4)
 

@@ -19,6 +19,8 @@ from tf_transformer.decoding import (
     sample,
 )
 
+pytestmark = pytest.mark.long
+
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "how-to" / "decode-your-own-model.md"
 VOCAB, WIDTH, EOS, BOS, LENGTH = 29, 14, 3, 2, 11
 BEAMS = 3

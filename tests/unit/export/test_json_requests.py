@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tf_transformer.export.serving._errors import BadRequest, TooLarge
 from tf_transformer.export.serving._json import MAX_DEPTH, inflate, parse_object, shown
 
+pytestmark = pytest.mark.long
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,

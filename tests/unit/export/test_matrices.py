@@ -30,6 +30,8 @@ from tf_transformer.export.serving._loading import ServedModel
 from tf_transformer.layers import inference_layout
 from tf_transformer.model import Transformer
 
+pytestmark = pytest.mark.long
+
 WIDE = _matrices._WIDE + 3
 
 

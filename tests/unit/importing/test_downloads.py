@@ -16,6 +16,8 @@ from tf_transformer.importing import ImportedModelError, import_model
 from tf_transformer.importing.downloads import _archive_file, _download, download_model
 from tf_transformer.importing.downloads._hub import required_files
 
+pytestmark = pytest.mark.long
+
 NAME = "Helsinki-NLP/opus-mt-en-de"
 ZIP = "/OPUS-MT-models/en-de/opus-2020-02-26.zip"
 UNNEEDED = ("flax_model.msgpack", "rust_model.ot", "pytorch_model.bin", "tf_model.h5", "benchmark.txt")

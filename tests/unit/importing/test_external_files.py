@@ -22,6 +22,8 @@ from tf_transformer.importing.marian import _model as marian_model
 from tf_transformer.text._model_file import read_model_file
 from tf_transformer.workdir.checkpoints import load_model_tensors
 
+pytestmark = pytest.mark.long
+
 
 def rejected(path, tmp_path, message, **arguments):
     """The message names the model, and nothing may be left in `tmp_path` but what was there."""

@@ -7,6 +7,8 @@ from fuzz.readers import NAMES, reader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.long
+
 TRUNCATED = ["config", "dataset-info", "checkpoint-info", "checkpoint-weights", "tfrecord", "rest", "rest-gzip"]
 CHECKS = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 

@@ -14,6 +14,8 @@ from tf_transformer.importing._assembly import assemble
 from tf_transformer.importing._external_model import ImportedModelError
 from tf_transformer.importing._importer import import_model, read_model
 
+pytestmark = pytest.mark.long
+
 
 def decoding_of(folder):
     return assemble(read_model(folder)).config.decoding

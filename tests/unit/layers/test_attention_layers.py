@@ -9,6 +9,8 @@ from tensorflow.python.eager import context
 
 from tf_transformer import layers
 
+pytestmark = pytest.mark.long
+
 B, H, T, S, DK, DV = 2, 3, 13, 17, 5, 7
 
 

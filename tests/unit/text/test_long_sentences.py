@@ -8,6 +8,8 @@ from toy_workdir import toy_tokenizers
 
 from tf_transformer.text import BYTES_PER_TOKEN, Segmenter, join_segments, normalize_text, split_long_sentences
 
+pytestmark = pytest.mark.long
+
 STRINGS = [tf.TensorSpec([None], tf.string)]
 
 

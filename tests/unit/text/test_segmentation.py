@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from tf_transformer.text import Segmenter, join_segments, normalize_text
 from tf_transformer.text._sentence_rules import languages, rules_of, words_of
 
+pytestmark = pytest.mark.long
+
 SEGMENTERS = {language: Segmenter(language) for language in (None, "en", "de", "fr", "el", "ru")}
 STRINGS = [tf.TensorSpec([None], tf.string)]
 segment = {language: tf.function(each.segment, STRINGS) for language, each in SEGMENTERS.items()}

@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from tf_transformer.training._projected_loss import projected_loss
 
+pytestmark = pytest.mark.long
+
 B, T, D, V = 3, 5, 7, 11
 SCALE, ALPHA = 0.37, 5.0
 

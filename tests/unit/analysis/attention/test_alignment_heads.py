@@ -12,6 +12,8 @@ from tf_transformer.decoding import Translator
 from tf_transformer.evaluation import alignment_score
 from tf_transformer.model import Transformer
 
+pytestmark = pytest.mark.long
+
 PAIRS = [("the dog is old", "my cat sees a tree"), ("the red house", "a big river"), ("dog", "cat")]
 
 

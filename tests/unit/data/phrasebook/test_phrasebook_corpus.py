@@ -13,6 +13,8 @@ from tf_transformer.data.corpora.phrasebook.corpus import SIZES, phrases
 from tf_transformer.data.corpora.phrasebook.nouns import MASS_NOUNS, NOUNS
 from tf_transformer.data.preparation._cleaning import CleaningReport, training_cleaner
 
+pytestmark = pytest.mark.long
+
 # Of all pairs with seed 0. Changes with grammar and lexicon: raise VERSION of the phrasebook along with it.
 DIGEST = "8c68c16d2781edc1c1013e6c6af3091df9e02ac8dea751a4eb8376dd1ab2569c"
 
