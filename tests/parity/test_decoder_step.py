@@ -37,14 +37,15 @@ VARIANTS = {
     "shallow decoder": {"num_layers": 3, "num_decoder_layers": 1},
     "blockwise": {"attention_block_size": 4},
     "ssru": {"decoder_autoregression": "ssru"},
-    "ssru with pre-norm": {"decoder_autoregression": "ssru", "norm": "pre", "for_inference": True},
-    "layout for inference": {"for_inference": True},
+    "ssru with pre-norm": {"decoder_autoregression": "ssru", "norm": "pre", "transposed": True},
+    "kernels (out, in)": {"transposed": True},
+    "table (D, V)": {"transposed": False},
 }
 BEAMS, LENGTH = 3, 6
 
 
-def random_model(for_inference=False, **changes):
-    with inference_layout(transposed=True) if for_inference else contextlib.nullcontext():
+def random_model(transposed=None, **changes):
+    with contextlib.nullcontext() if transposed is None else inference_layout(transposed):
         model = Transformer(ModelConfig(**(SMALL | changes)))
     random = np.random.RandomState(1)
     for variable in model.variables:
@@ -52,33 +53,35 @@ def random_model(for_inference=False, **changes):
     return model
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_cached_is_uncached(variant):
+@pytest.mark.parametrize(
+    "variant,beams", [*((variant, BEAMS) for variant in VARIANTS), ("paper", 1), ("no bias", 1), ("ssru", 1)]
+)
+def test_cached_is_uncached(variant, beams):
     """Beams change places at random; each must still see its own past and nothing else. The first step has one."""
     model, random = random_model(**VARIANTS[variant]), np.random.RandomState(2)
     source = random.randint(4, 23, (2, 7))
     source[1, 5:] = 0
     memory, mask = model.encode(tf.constant(source)), tf.constant(source != 0)
-    decoder = DecoderStep.from_model(model, BEAMS)
+    decoder = DecoderStep.from_model(model, beams)
     state = decoder.start(memory, mask)
-    texts = np.full((2, BEAMS, 1), model.config.bos_id)
-    ancestors = np.zeros((2, BEAMS, 0), int)
+    texts = np.full((2, beams, 1), model.config.bos_id)
+    ancestors = np.zeros((2, beams, 0), int)
     for index in range(LENGTH):
         if index in (0, 4):  # grows while it holds something
             state = decoder.grow(state, tf.constant(index + 4))
-        ancestors = np.concatenate([ancestors, np.tile(np.arange(BEAMS)[None, :, None], (2, 1, 1))], axis=2)
+        ancestors = np.concatenate([ancestors, np.tile(np.arange(beams)[None, :, None], (2, 1, 1))], axis=2)
         room = np.pad(ancestors, [(0, 0), (0, 0), (0, index // 4 * 4 + 4 - index - 1)], constant_values=1)
-        active = BEAMS if index else 1
+        active = beams if index else 1
         tokens = tf.constant(texts[:, :active, -1], tf.int32)
         step = Step(tokens, tf.constant(index), tf.constant(room[:, :active], tf.int32))
         result = decoder(step, state)
         logits, state = result.logits, result.state
         expected = model.decode(
-            tf.constant(texts.reshape(2 * BEAMS, -1)), tf.repeat(memory, BEAMS, axis=0), tf.repeat(mask, BEAMS, axis=0)
+            tf.constant(texts.reshape(2 * beams, -1)), tf.repeat(memory, beams, axis=0), tf.repeat(mask, beams, axis=0)
         )[:, -1]
-        expected = tf.reshape(expected, [2, BEAMS, -1])[:, :active]
+        expected = tf.reshape(expected, [2, beams, -1])[:, :active]
         np.testing.assert_allclose(logits, expected, atol=2e-5, rtol=2e-5)
-        parents, tokens = random.randint(0, active, (2, BEAMS)), random.randint(4, 23, (2, BEAMS, 1))
+        parents, tokens = random.randint(0, active, (2, beams)), random.randint(4, 23, (2, beams, 1))
         texts = np.concatenate([np.take_along_axis(texts, parents[..., None], 1), tokens], axis=2)
         ancestors = np.take_along_axis(ancestors, parents[..., None], 1)
 

@@ -1,9 +1,9 @@
 """Cached decoder step: one position of all beams, over a cache that is only appended to.
 
 The K beams of a sentence are K queries of one attention. Keys and values of the encoder's output belong to the
-sentence and are computed once. Those of the target stay where they were first written, at (position, slot), and each
-beam sees those of its own past through a mask: nothing is copied when beams are reordered. The arithmetic is float32
-whatever the policy that the model was trained with.
+sentence and are computed once, the keys already divided by sqrt(d_k). Those of the target stay where they were first
+written, at (position, slot), and each beam sees those of its own past through a mask: nothing is copied when beams are
+reordered. The arithmetic is float32 whatever the policy that the model was trained with.
 
 Projections, embeddings and weights are those of the layers. What is done here in another way than in `Decoder.call` is
 done for speed: the cache, its mask, and layer normalisation as elementary operations (on CPUs half the time of the
@@ -26,11 +26,16 @@ State = dict[str, Any]
 
 
 class _Past(NamedTuple):
-    """Ancestry of the beams of one step; see the methods of `DecoderStep` that compute it."""
+    """What all layers share in one step; see the methods of `DecoderStep` that compute it.
+
+    bias, slots, parents: the ancestry of the beams.
+    queries: the shape (B, active, H, d_k).
+    """
 
     bias: tf.Tensor
     slots: tf.Tensor
     parents: tf.Tensor
+    queries: tf.Tensor
 
 
 class DecoderStep:
@@ -111,21 +116,20 @@ class DecoderStep:
             cache = {"cell": tf.zeros([batch_size, self.beam_size, layer.ssru.forget.units])}
         else:
             shape = [batch_size, layer.num_heads, 0]
-            cache = {
-                "keys": tf.zeros([*shape, self.beam_size * layer.key_dim]),
-                "values": tf.zeros([*shape, self.beam_size * layer.value_dim]),
-            }
+            cache = {"keys": tf.zeros([*shape, layer.key_dim]), "values": tf.zeros([*shape, layer.value_dim])}
         if memory is not None:
             attention = layer.memory_attention
-            cache["memory_keys"] = _split_heads(_project(attention.key, memory), layer.num_heads)
+            keys = _project(attention.key, memory) * layer.key_dim**-0.5
+            cache["memory_keys"] = _split_heads(keys, layer.num_heads)
             cache["memory_values"] = _split_heads(_project(attention.value, memory), layer.num_heads)
         return cache
 
     def grow(self, state: State, capacity: tf.Tensor) -> State:
         """The state with room for `capacity` positions."""
+        rows = capacity * self.beam_size
 
-        def pad(cache: tf.Tensor) -> tf.Tensor:
-            return tf.pad(cache, [[0, 0], [0, 0], [0, capacity - tf.shape(cache)[2]], [0, 0]])
+        def pad(cache: tf.Tensor) -> tf.Tensor:  # (B, H, C * K, d)
+            return tf.pad(cache, [[0, 0], [0, 0], [0, rows - tf.shape(cache)[2]], [0, 0]])
 
         def grown(layer: State) -> State:
             return layer | {name: pad(layer[name]) for name in ("keys", "values") if name in layer}
@@ -137,7 +141,8 @@ class DecoderStep:
         """Compute the logits (B, K, V) of the token after each beam, and the state with this position appended."""
         x = tf.cast(self.embed(step.tokens, step.index[None]), tf.float32)
         x = tf.reshape(x, [-1, x.shape[-1]])
-        past = _Past(self._ancestry_bias(step), self._slots(step), self._parents(step))
+        queries = tf.stack([-1, tf.shape(step.tokens)[1], self.decoder.num_heads, self.decoder.key_dim])
+        past = _Past(self._ancestry_bias(step), self._slots(step), self._parents(step), queries)
         source = None
         if "source_mask" in state:
             source = tf.where(state["source_mask"], 0.0, MASKED)[:, None, None]  # (B, 1, 1, S)
@@ -173,7 +178,7 @@ class DecoderStep:
         return tf.reshape(tf.where(visible, 0.0, MASKED), [-1, 1, active, capacity * self.beam_size])
 
     def _slots(self, step: Step) -> tf.Tensor:
-        """The rows of a cache (B, H, C, K) that this position is written to, in the order of (B, active, H)."""
+        """The rows of a cache (B, H, C * K) that this position is written to, in the order of (B, active, H)."""
         batch, active, capacity = tf.unstack(tf.shape(step.ancestors))
         heads = self.decoder.num_heads
         first = ((tf.range(batch)[:, None] * heads + tf.range(heads)) * capacity + step.index) * self.beam_size
@@ -187,19 +192,20 @@ class DecoderStep:
         self, layer: DecoderLayer, x: tf.Tensor, cache: State, past: _Past, source: Any
     ) -> tuple[tf.Tensor, State, Any]:
         """One layer: (B * K, D) and its cache -> the same, and the attention to the source (B, H, K, S) or None."""
-        active, weights = tf.shape(past.parents)[1], None
+        weights = None
         if layer.autoregression == "ssru":
             output, own = self._recur(layer.ssru, _before(layer, x, "ssru"), cache, past)
             x = _after(layer, x, output, "ssru")
         else:
             attended, own = self._self_attention(
-                layer.causal_attention, _before(layer, x, "self_attention"), cache, past.slots, past.bias
+                layer.causal_attention, _before(layer, x, "self_attention"), cache, past
             )
             x = _after(layer, x, attended, "self_attention")
         if layer.cross_attention:
-            query = _before(layer, x, "cross_attention")
-            attended, weights = _attend(
-                layer.memory_attention, query, cache["memory_keys"], cache["memory_values"], source, active
+            attention = layer.memory_attention
+            query = attention.query.apply(_before(layer, x, "cross_attention"))
+            attended, weights = self._attend(
+                attention, query, cache["memory_keys"], cache["memory_values"], source, past
             )
             x = _after(layer, x, attended, "cross_attention")
         network = layer.feed_forward
@@ -215,31 +221,41 @@ class DecoderStep:
         return output, {"cell": tf.pad(states, [[0, 0], [0, self.beam_size - active], [0, 0]])}
 
     def _self_attention(
-        self, attention: MultiHeadAttention, x: tf.Tensor, cache: State, slots: tf.Tensor, past: tf.Tensor
+        self, attention: MultiHeadAttention, x: tf.Tensor, cache: State, past: _Past
     ) -> tuple[tf.Tensor, State]:
-        own, seen = {}, {}
+        query = attention.query.apply(x) * attention.key_dim**-0.5
+        own = {}
         for name, projection, depth in (
             ("keys", attention.key, attention.key_dim),
             ("values", attention.value, attention.value_dim),
         ):
             new = tf.reshape(projection.apply(x), [-1, depth])
-            own[name] = _write_in_place(cache[name], new, slots)
-            seen[name] = tf.reshape(own[name], [-1, attention.num_heads, tf.shape(past)[3], depth])
-        attended, _ = _attend(attention, x, seen["keys"], seen["values"], past, tf.shape(past)[2])
+            own[name] = _write_in_place(cache[name], new, past.slots)
+        attended, _ = self._attend(attention, query, own["keys"], own["values"], past.bias, past)
         return attended, own
 
+    def _attend(
+        self,
+        attention: MultiHeadAttention,
+        query: tf.Tensor,
+        keys: tf.Tensor,
+        values: tf.Tensor,
+        bias: Any,
+        past: _Past,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Attention of queries (B * K, H * d_k) to keys (B, H, N, d_k) and values (B, H, N, d_v).
 
-def _attend(
-    attention: MultiHeadAttention, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, bias: Any, active: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Attention of (B * K, D) to keys (B, H, N, d_k) and values (B, H, N, d_v): (B * K, D), (B, H, K, N)."""
-    heads, depth = attention.num_heads, attention.key_dim
-    query = tf.reshape(attention.query.apply(x), [-1, active, heads * depth])
-    query = _split_heads(query * depth**-0.5, heads)
-    weights = tf.nn.softmax(tf.matmul(query, keys, transpose_b=True) + bias)
-    attended = _swap(tf.matmul(weights, values))
-    joined = tf.reshape(attended, [-1, heads * attention.value_dim])
-    return attention.output_projection.apply(joined), weights
+        Either the queries or the keys are divided by sqrt(d_k) already.
+
+        Returns:
+            (B * K, D), and the weights (B, H, K, N).
+        """
+        several = self.beam_size > 1
+        query = tf.reshape(query, past.queries if several else [-1, attention.num_heads, 1, attention.key_dim])
+        weights = tf.nn.softmax(tf.matmul(_swap(query) if several else query, keys, transpose_b=True) + bias)
+        attended = tf.matmul(weights, values)
+        joined = tf.reshape(_swap(attended) if several else attended, [-1, attention.num_heads * attention.value_dim])
+        return attention.output_projection.apply(joined), weights
 
 
 def _logits_of(model: Transformer, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -255,7 +271,7 @@ def _logits_of(model: Transformer, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.T
 
 
 def _write_in_place(cache: tf.Tensor, new: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
-    """`cache` (B, H, C, K * d), as rows of d, with `new` (N, d) written to the rows `slots` (N,).
+    """`cache` (B, H, C * K, d), as rows of d, with `new` (N, d) written to the rows `slots` (N,).
 
     `InplaceUpdate` is deprecated, but `tf.tensor_scatter_nd_update` would copy the cache at each step. Nothing
     else may hold the cache. The test of this function explains what to do if a TensorFlow release removes it.

@@ -111,7 +111,7 @@ def test_the_cache_is_written_in_place():
         "`_write_in_place`, by tf.tensor_scatter_nd_update (which copies the cache at each step: measure "
         "benchmarks/decoding.py before and after), and check that servers of older versions load the export."
     )
-    cache, new, slots = tf.zeros([1, 2, 3, 4]), tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([1, 9])
+    cache, new, slots = tf.zeros([1, 2, 6, 2]), tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([1, 9])
     try:
         written = tf.function(_write_in_place)(cache + 0.0, new, slots)
     except Exception as error:
