@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from tf_transformer.layers import Projection, SharedEmbedding
+from tf_transformer.layers import SSRU, MultiHeadAttention, Projection, SharedEmbedding
 from tf_transformer.model import Transformer
 
 OP, PACKED_OP = "_QuantizedMatMul", "_MklNativeFusedMatMul"
@@ -69,7 +69,52 @@ class QuantizedMatrix(tf.Module):
 
     def rows(self, ids: tf.Tensor) -> tf.Tensor:
         """The rows of some ids as float32: (…,) -> (…, in)."""
-        return tf.cast(tf.gather(self.values, ids), tf.float32) * tf.gather(self.scales, ids)[..., None]
+        return tf.cast(_gather(self.values, ids), tf.float32) * _gather(self.scales, ids)[..., None]
+
+
+class _Stack(tf.Module):
+    """The eight-bit matrices of several projections of one input, as one product.
+
+    Args:
+        kernels: (out, in) float32 each.
+        unit: as in `QuantizedMatrix`.
+    """
+
+    def __init__(self, kernels: list[np.ndarray], unit: tf.Variable):
+        super().__init__(name="stack")
+        self.matrix = QuantizedMatrix(np.concatenate(kernels), unit)
+        self._sizes = tuple(len(kernel) for kernel in kernels)
+        self._latest = _Products()
+
+    def products(self, x: tf.Tensor) -> list[tf.Tensor]:
+        """x W^T of each matrix: (…, in) -> (…, out). They are computed once per `x`."""
+        if self._latest.x is not x:
+            self._latest.x, self._latest.of_x = x, tf.split(self.matrix.product(x), self._sizes, axis=-1)
+        return self._latest.of_x
+
+
+class _Products:
+    """The products of the latest input of a `_Stack`. No container, because tf.Module would save it."""
+
+    x: Any = None
+    of_x: Any = None
+
+
+class StackedMatrix(tf.Module):
+    """A matrix of a stack, in the place of a projection's kernel."""
+
+    def __init__(self, stack: _Stack, number: int):
+        super().__init__(name="stacked")
+        self.stack, self._number = stack, number
+
+    def product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
+        """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
+        result = self.stack.products(x)[self._number]
+        return result if bias is None else result + bias
+
+    def rows(self, ids: tf.Tensor) -> tf.Tensor:
+        """The rows of some ids as float32: (…,) -> (…, in)."""
+        return self.stack.matrix.rows(ids + sum(self.stack._sizes[: self._number]))
 
 
 class PackedMatrix:
@@ -100,7 +145,10 @@ class PackedMatrix:
 
     def rows(self, ids: tf.Tensor) -> tf.Tensor:
         """The rows of some ids: (…,) -> (…, in)."""
-        return tf.gather(self._variable, ids)
+        if self._transposed:
+            return _gather(self._variable, ids)
+        found = tf.gather(tf.convert_to_tensor(self._variable), tf.reshape(ids, [-1]), axis=1)
+        return tf.reshape(tf.transpose(found), tf.concat([tf.shape(ids), tf.shape(found)[:1]], axis=0))
 
 
 def quantize_rows(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -110,7 +158,7 @@ def quantize_rows(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.cast(tf.round(x * factors), tf.int8), largest * (1 / _ROW_LEVELS)
 
 
-def quantize_model(model: Transformer) -> dict[str, QuantizedMatrix]:
+def quantize_model(model: Transformer) -> dict[str, tf.Module]:
     """Replace the kernels and tables of a model by eight-bit matrices.
 
     What is traced from now on computes with these. The float32 variables remain in the model, unused.
@@ -122,11 +170,26 @@ def quantize_model(model: Transformer) -> dict[str, QuantizedMatrix]:
     with tf.device("/CPU:0"):
         unit = tf.Variable(_ROW_LEVELS, trainable=False)
 
-    def quantized(weight: Any, transposed: bool) -> QuantizedMatrix:
-        values = keras.ops.convert_to_numpy(weight)
-        return QuantizedMatrix(values if transposed else values.T, unit)
+    def values(weight: Any, transposed: bool) -> np.ndarray:
+        array = keras.ops.convert_to_numpy(weight)
+        return array if transposed else array.T
 
-    return _replace_weights(model, quantized)
+    matrices: dict[str, tf.Module] = {}
+    for layers in filter(None, map(_projections_of_one_input, _layers_of(model))):
+        stack = _Stack([values(layer.kernel, layer.transposed) for layer in layers], unit)
+        for number, layer in enumerate(layers):
+            matrices[layer.kernel.path] = StackedMatrix(stack, number)
+    return _replace_weights(
+        model, lambda weight, transposed: matrices.get(weight.path) or QuantizedMatrix(values(weight, transposed), unit)
+    )
+
+
+def _projections_of_one_input(layer: keras.layers.Layer) -> list[Projection]:
+    """Projections that a layer applies to the same tensor."""
+    if isinstance(layer, SSRU):
+        return [layer.forget, layer.input_projection]
+    attention = getattr(layer, "causal_attention", None) or getattr(layer, "self_attention", None)
+    return [attention.query, attention.key, attention.value] if isinstance(attention, MultiHeadAttention) else []
 
 
 def pack_model(model: Transformer) -> None:
@@ -140,7 +203,11 @@ def pack_model(model: Transformer) -> None:
 
 
 def _replace_weights(model: Transformer, matrix_of: Callable[[Any, bool], Any]) -> dict[str, Any]:
-    """Replace each kernel and table by `matrix_of` the weight and whether it is (out, in); the matrices by path."""
+    """Replace each kernel and table by `matrix_of` the weight and whether it is (out, in) or (V, D).
+
+    Returns:
+        The matrices by path.
+    """
     matrices = {}
     for layer in _layers_of(model):
         if isinstance(layer, Projection):
@@ -211,6 +278,11 @@ def _integer_product(rows: tf.Tensor, weights: tf.Tensor, row_range: float, weig
     # Not in tf.raw_ops, so the node is created by hand.
     product = inputs[0].graph.create_op(OP, inputs, [tf.float32], name="int8_product", attrs=attributes).outputs[0]
     return tf.ensure_shape(product, [rows.shape[0], weights.shape[0]])
+
+
+def _gather(variable: tf.Variable, ids: tf.Tensor) -> tf.Tensor:
+    """The rows of some ids. Of what is read, not of the variable: after a `ResourceGather`, all reads copy it."""
+    return tf.gather(tf.convert_to_tensor(variable), ids)
 
 
 def _as_rows(x: tf.Tensor, width: int) -> tf.Tensor:

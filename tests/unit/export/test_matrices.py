@@ -89,6 +89,34 @@ def test_an_empty_batch_has_no_products():
     assert product(matrix(normal(WIDE, 53)), np.zeros((0, 4, 53))).shape == (0, 4, WIDE)
 
 
+@pytest.mark.parametrize("kind", [QuantizedMatrix, PackedMatrix])
+def test_lookups_do_not_make_the_products_copy_the_matrix(kind):
+    """After a `ResourceGather`, TensorFlow copies the whole variable at each read."""
+    weights = matrix(normal(37, 53)) if kind is QuantizedMatrix else PackedMatrix(tf.Variable(normal(37, 53)))
+    both = tf.function(lambda x: weights.product(weights.rows(x)), autograph=False)
+    kinds = {each.type for each in both.get_concrete_function(tf.TensorSpec([None], tf.int32)).graph.get_operations()}
+    assert "GatherV2" in kinds and "ResourceGather" not in kinds
+
+
+def test_packed_rows_do_not_depend_on_the_layout():
+    values, ids = normal(37, 53), tf.constant([[0, 36], [5, 5]])
+    for packed in (PackedMatrix(tf.Variable(values)), PackedMatrix(tf.Variable(values.T.copy()), transposed=False)):
+        np.testing.assert_array_equal(packed.rows(ids), values[ids.numpy()])
+
+
+def test_a_stack_gives_the_products_of_its_matrices_and_computes_them_once():
+    kernels, x = [normal(11, 53, seed=5), normal(7, 53, seed=7)], tf.constant(normal(3, 53))
+    stack, bias = _matrices._Stack(kernels, tf.Variable(127.0)), tf.constant(normal(7, seed=9))
+    parts = [_matrices.StackedMatrix(stack, number) for number in range(2)]
+    graph = tf.function(lambda x: (parts[0].product(x), parts[1].product(x, bias)), autograph=False)
+    found = graph(x)
+    np.testing.assert_allclose(found[0], product(matrix(kernels[0]), x), rtol=1e-6)
+    np.testing.assert_allclose(found[1], product(matrix(kernels[1]), x) + bias, rtol=1e-6)
+    operations = graph.get_concrete_function(x).graph.get_operations()
+    assert [each.type for each in operations].count(_matrices.OP) == 1
+    np.testing.assert_array_equal(parts[1].rows(tf.constant([6])), stack.matrix.rows(tf.constant([17])))
+
+
 def test_rows_are_looked_up_with_their_scales():
     values = normal(11, 7) * np.float32(10.0) ** np.arange(-5, 6, dtype=np.float32)[:, None]
     values[4] = 0
@@ -202,6 +230,11 @@ def test_a_model_computes_with_its_matrices_only(options):
     call = tf.function(lambda: model({"source": source, "target": target}), autograph=False)
     found = call().numpy()
     assert 0 < np.abs(found - full).max() < 0.1 * np.abs(full).max()
+    kinds = [each.type for each in call.get_concrete_function().graph.get_operations()]
+    layers, ssru = model.config.num_layers, model.config.decoder_autoregression == "ssru"
+    kernels = len([path for path in matrices if path.endswith("/kernel")])
+    # Queries, keys and values are one product, and so are the two of an SSRU.
+    assert kinds.count(_matrices.OP) == kernels + 1 - layers * (2 + (1 if ssru else 2))
 
 
 def test_the_search_and_the_whole_model_give_the_same_log_probabilities_whatever_the_batch():
