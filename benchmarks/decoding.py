@@ -106,7 +106,7 @@ def export(
 
     module = tf.Module()
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
-    with inference_layout():
+    with inference_layout(rows=weights == "packed" or shortlist is not None):
         model = Transformer(config)
     if weights == "packed":
         pack_model(model)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tf_transformer.config import ConfigError, DecodingConfig
 from tf_transformer.decoding import CandidateTable, LengthRange, Shortlist, Translator
 from tf_transformer.export._card_facts import card_facts
-from tf_transformer.export._matrices import QuantizedMatrix, pack_model, quantize_model
+from tf_transformer.export._matrices import pack_model, quantize_model
 from tf_transformer.export._restriction import Restriction, measure_restriction
 from tf_transformer.export._serving_assets import write_serving_assets
 from tf_transformer.export._signatures import trace_signatures
@@ -72,14 +72,14 @@ class Candidate:
         full = load_model_tensors(checkpoint)
         kept = rounded(full, weights, str(checkpoint))
         # Independent of the dtype policy and the GPU of this process: servers may have neither.
-        with tf.device("/CPU:0"), inference_layout():
+        with tf.device("/CPU:0"), inference_layout(rows=packed or shortlist is not None):
             self.model = Transformer(workdir.config.model, dtype="float32")
         assign_model(self.model, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
         facts = card_facts(workdir, checkpoint, self.decoding, weights, self.model.count_params())
         self.facts = facts | {"languages": _card_languages(self.languages, self.targets)}
         card = json.dumps(self.facts, ensure_ascii=False)
-        self._matrices: dict[str, QuantizedMatrix] = {}
+        self._matrices: dict[str, tf.Module] = {}
         self._shortlist: CandidateTable | None = None
         self.signatures = self._trace(card, shortlist, COMPARED if weights == "int8" else None)
         self.sentences, self.sentences_from = sentences_of(workdir, SENTENCES)

@@ -214,7 +214,7 @@ def _replace_weights(model: Transformer, matrix_of: Callable[[Any, bool], Any]) 
             matrices[layer.kernel.path] = matrix_of(layer.kernel, layer.transposed)
             layer.replace_kernel(matrices[layer.kernel.path])
         elif isinstance(layer, SharedEmbedding):
-            matrices[layer.table.path] = matrix_of(layer.table, True)
+            matrices[layer.table.path] = matrix_of(layer.table, not layer.transposed)
             layer.replace_table(matrices[layer.table.path])
     return matrices
 

@@ -57,6 +57,7 @@ class Transformer(keras.Model):
         self.output_embedding = self.target_embedding
         if config.tied_embeddings == "none":
             self.output_embedding = self._new_embedding("output_embedding", config.decoder_vocab_size)
+        self.output_embedding.prefer_logits()
         self.source_positions = self._new_positions("source_positions")
         self.target_positions = self._new_positions("target_positions")
         self.source_norm = self._new_norm("source_norm")
@@ -219,10 +220,11 @@ class Transformer(keras.Model):
             kwargs.setdefault("input_signature", [{"source": ids, "target": ids}])
         super().export(filepath, *args, **kwargs)
 
-    @property
-    def transposed_kernels(self) -> bool:
-        """Whether the kernels are stored as (out, in); see `layers.inference_layout`."""
-        return self.encoder.layers[0].feed_forward.inner.transposed
+    def is_transposed(self, name: str) -> bool:
+        """Whether the weight with this name, relative to the model, is stored transposed; see `inference_layout`."""
+        if name.endswith("/kernel"):
+            return self.encoder.layers[0].feed_forward.inner.transposed
+        return self.output_embedding.transposed and name == f"{self.output_embedding.name}/table"
 
     def _new_embedding(self, name: str, size: int) -> SharedEmbedding:
         config = self.config

@@ -1,5 +1,7 @@
 """The model as a Keras user meets it: presets, saving, compile and fit, precision, errors."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -26,17 +28,29 @@ def test_two_models_in_one_process_have_the_same_names():
     assert [v.path for v in first.trainable_variables] == [v.path for v in second.trainable_variables]
 
 
-@pytest.mark.parametrize("saved", [False, True], ids=["saved", "saved transposed"])
-@pytest.mark.parametrize("loaded", [False, True], ids=["loaded", "loaded transposed"])
-def test_keras_file_round_trip(tmp_path, saved, loaded):
-    with inference_layout(transposed=saved):
-        model = Transformer(ModelConfig(**SIZES, output_bias=True, positions="learned"))
+LAYOUTS = {"training": None, "kernels (out, in)": True, "table (D, V)": False}
+
+
+@pytest.mark.parametrize("saved", LAYOUTS)
+@pytest.mark.parametrize("loaded", LAYOUTS)
+@pytest.mark.parametrize("tied", ["all", "none"])
+def test_keras_file_round_trip(tmp_path, saved, loaded, tied):
+    with layout(saved):
+        model = Transformer(ModelConfig(**SIZES, output_bias=True, positions="learned", tied_embeddings=tied))
     model.save(tmp_path / "model.keras")
-    with inference_layout(transposed=loaded):
+    with layout(loaded):
         other = keras.models.load_model(tmp_path / "model.keras")
     assert other.config == model.config
-    assert (model.transposed_kernels, other.transposed_kernels) == (saved, loaded)
+    for each, name in ((model, saved), (other, loaded)):
+        assert each.is_transposed("encoder/layer_0/self_attention/key/kernel") == (name == "kernels (out, in)")
+        shape = (SIZES["vocab_size"], SIZES["model_dim"])
+        assert each.output_embedding.table.shape == (shape[::-1] if name == "table (D, V)" else shape)
     np.testing.assert_allclose(other(INPUTS), model(INPUTS), atol=1e-5)
+
+
+def layout(name):
+    transposed = LAYOUTS[name]
+    return contextlib.nullcontext() if transposed is None else inference_layout(transposed)
 
 
 @pytest.mark.parametrize("before", ["call", "fit", "nothing"])

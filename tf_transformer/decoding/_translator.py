@@ -100,7 +100,8 @@ class Translator(SentenceTranslator):
         workdir = Workdir(path)
         config, data = dataclasses.replace(workdir.config.decoding, **decoding), workdir.dataset_info
         source, target = workdir.language_pair(source_language, target_language)
-        model, usual = workdir.load_model(checkpoint, for_inference=True), LengthRange.from_dataset(data)
+        model = workdir.load_model(checkpoint, for_inference=True, rows=shortlist is not None)
+        usual = LengthRange.from_dataset(data)
         return cls(model, workdir.tokenizers, config, source, shortlist, usual, target)
 
     @property

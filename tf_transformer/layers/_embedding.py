@@ -4,9 +4,13 @@ import math
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
-from tf_transformer.layers._projection import Matrix
+from tf_transformer.layers._projection import Matrix, current_layout
+
+_MOST_COLUMNS = 2**26
+"""Values of a table stored as (D, V), at most: loading it takes a transposed copy."""
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -43,11 +47,26 @@ class SharedEmbedding(keras.layers.Layer):
         self.scale_embeddings = scale_embeddings
         self.pad_id = pad_id
         self.supports_masking = True
+        self._transposed = False
         self._matrix: Matrix | None = None
+
+    def prefer_logits(self) -> None:
+        """Store the table in the layout that is faster for logits, which may be slower for lookups.
+
+        To be called before `build`; see `inference_layout`. Large tables stay (V, D).
+        """
+        self._transposed = current_layout().columns and self.vocab_size * self.model_dim <= _MOST_COLUMNS
+
+    @property
+    def transposed(self) -> bool:
+        """Whether the table is stored as (D, V); see `inference_layout`."""
+        return self._transposed
 
     def build(self, input_shape: tuple | None = None) -> None:
         initializer = keras.initializers.RandomNormal(stddev=self.model_dim**-0.5)
-        self.table = self.add_weight(shape=(self.vocab_size, self.model_dim), initializer=initializer, name="table")
+        shape = (self.vocab_size, self.model_dim)
+        shape = shape[::-1] if self._transposed else shape
+        self.table = self.add_weight(shape=shape, initializer=initializer, name="table")
 
     def call(self, inputs: Any, reverse: bool = False) -> Any:
         if reverse:
@@ -64,15 +83,31 @@ class SharedEmbedding(keras.layers.Layer):
         if self._matrix is not None:
             return self._matrix.product(hidden)
         table = ops.cast(self.table, hidden.dtype)
-        return ops.cast(ops.matmul(hidden, ops.transpose(table)), "float32")
+        columns = table if self._transposed else ops.transpose(table)
+        return ops.cast(ops.matmul(hidden, columns), "float32")
 
     def rows(self, ids: Any) -> Any:
         """The rows of some ids, as they are in the table: (…,) -> (…, D)."""
-        return ops.take(self.table, ids, axis=0) if self._matrix is None else self._matrix.rows(ids)
+        if self._matrix is not None:
+            return self._matrix.rows(ids)
+        if not self._transposed:
+            return ops.take(self.table, ids, axis=0)
+        # Value by value: twice as fast as `take` along the second axis.
+        places = ops.cast(ids, "int32")[..., None] + ops.arange(self.model_dim, dtype="int32") * self.vocab_size
+        return ops.take(ops.reshape(self.table, (-1,)), places, axis=0)
 
     def replace_table(self, matrix: Matrix) -> None:
         """Look up rows and compute logits with `matrix` (V, D) from now on. What is saved remains the table."""
         self._matrix = matrix
+
+    def save_own_variables(self, store: Any) -> None:
+        if self._transposed:
+            store["0"] = ops.convert_to_numpy(self.table).T
+        else:
+            super().save_own_variables(store)
+
+    def load_own_variables(self, store: Any) -> None:
+        super().load_own_variables({"0": np.asarray(store["0"]).T} if self._transposed else store)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         if "int" not in keras.backend.standardize_dtype(inputs.dtype):

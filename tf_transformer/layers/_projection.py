@@ -1,39 +1,61 @@
-"""Linear projection x W + b, and the memory layout of its kernel."""
+"""Linear projection x W + b, and the memory layout of weights."""
 
 import contextlib
 import contextvars
 import functools
 import pathlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
 from keras import ops
 
 _CPU_FACTS = pathlib.Path("/proc/cpuinfo")
-_transposed: contextvars.ContextVar[bool] = contextvars.ContextVar("transposed_kernels", default=False)
+
+
+class Layout(NamedTuple):
+    """How weights are stored in memory.
+
+    transposed_kernels: whether kernels are (out, in) instead of (in, out).
+    columns: whether the table that logits are computed with is (D, V) instead of (V, D).
+    """
+
+    transposed_kernels: bool = False
+    columns: bool = False
+
+
+_TRAINING = Layout()
+_layout: contextvars.ContextVar[Layout] = contextvars.ContextVar("layout", default=_TRAINING)
+
+
+def current_layout() -> Layout:
+    """The layout of the layers that are created now."""
+    return _layout.get()
 
 
 @contextlib.contextmanager
-def inference_layout(transposed: bool | None = None) -> Iterator[None]:
-    """Build the projections inside this context with the kernels that are faster for inference on CPUs.
+def inference_layout(transposed: bool | None = None, rows: bool = False) -> Iterator[None]:
+    """Create the layers inside this context with the weights in the layout that is faster for inference on CPUs.
 
     The results are the same up to rounding. A search, which sends a few hundred rows at most through each kernel, is
     faster with transposed kernels on CPUs without AVX-512: rows of a kernel that are a power of two apart compete for
-    the same cache lines. With AVX-512 it is slower with them. Training and large batches gain nothing.
+    the same cache lines. With AVX-512 it is slower with them, and logits are faster with columns of the table (D, V),
+    most of all those of few rows. Training and large batches gain nothing.
 
-    Weights are saved as (in, out) in either case, so files do not depend on the layout. `get_weights` and
+    Weights are saved as (in, out) and (V, D) in any case, so files do not depend on the layout. `get_weights` and
     `set_weights` use the layout in memory.
 
     Args:
         transposed: whether kernels are stored as (out, in); None: unless this CPU has AVX-512.
+        rows: whether tables stay (V, D), for a search that looks up many rows, such as one with a shortlist.
     """
-    token = _transposed.set(not _has_avx512() if transposed is None else transposed)
+    transposed = not _has_avx512() if transposed is None else transposed
+    token = _layout.set(Layout(transposed, columns=not transposed and not rows))
     try:
         yield
     finally:
-        _transposed.reset(token)
+        _layout.reset(token)
 
 
 @functools.cache
@@ -97,7 +119,7 @@ class Projection(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.supports_masking = True
-        self._transposed = _transposed.get()
+        self._transposed = current_layout().transposed_kernels
         self._matrix: Matrix | None = None
 
     def build(self, input_shape: tuple) -> None:

@@ -1,6 +1,6 @@
 """The weights of a Keras model as arrays by name, and back."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -29,7 +29,7 @@ def named_variables(model: "keras.Model") -> dict[str, Any]:
 
 
 def model_tensors(model: "keras.Model") -> dict[str, np.ndarray]:
-    """The model's weights by name, as arrays; kernels are (in, out) however the model keeps them."""
+    """The model's weights by name, as arrays; kernels are (in, out) and tables (V, D) in any layout."""
     return dict(_in_layout(model, {name: np.asarray(variable) for name, variable in named_variables(model).items()}))
 
 
@@ -77,14 +77,14 @@ def _assign(variable: Any, value: np.ndarray) -> None:
         tf.raw_ops.AssignVariableOp(resource=cast(Any, inner).handle, value=array, validate_shape=False)
 
 
-class _Transposed(Mapping[str, np.ndarray]):
-    """Weights with transposed kernels."""
+class _InLayout(Mapping[str, np.ndarray]):
+    """Weights of which some are transposed when they are looked up."""
 
-    def __init__(self, tensors: Mapping[str, np.ndarray]) -> None:
-        self._tensors = tensors
+    def __init__(self, tensors: Mapping[str, np.ndarray], is_transposed: Callable[[str], bool]) -> None:
+        self._tensors, self._is_transposed = tensors, is_transposed
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._tensors[name].T if name.endswith("/kernel") else self._tensors[name]
+        return self._tensors[name].T if self._is_transposed(name) else self._tensors[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
@@ -94,8 +94,9 @@ class _Transposed(Mapping[str, np.ndarray]):
 
 
 def _in_layout(model: "keras.Model", tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """The weights with kernels of the model's layout from (in, out), or back."""
-    return _Transposed(tensors) if getattr(model, "transposed_kernels", False) else tensors
+    """The weights in the model's layout from (in, out) and (V, D), or back."""
+    is_transposed = getattr(model, "is_transposed", None)
+    return tensors if is_transposed is None else _InLayout(tensors, is_transposed)
 
 
 def _some(names: list[str]) -> str:

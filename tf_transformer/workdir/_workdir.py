@@ -149,13 +149,16 @@ class Workdir:
         checkpoints.verify_checkpoint(path)
         return path
 
-    def load_model(self, which: str | os.PathLike = "auto", for_inference: bool = False) -> "Transformer":
+    def load_model(
+        self, which: str | os.PathLike = "auto", for_inference: bool = False, rows: bool = False
+    ) -> "Transformer":
         """The Transformer of this directory with the weights of a checkpoint.
 
         Args:
             which: as in `checkpoint`.
-            for_inference: whether to store the kernels in the layout that is fastest for search on a CPU; see
+            for_inference: whether to store the weights in the layout that is fastest for search on a CPU; see
                 `layers.inference_layout`.
+            rows: whether that is for a search that looks up many rows of the tables, such as one with a shortlist.
         """
         from tf_transformer.layers import inference_layout
         from tf_transformer.model import Transformer
@@ -163,7 +166,7 @@ class Workdir:
 
         path = self.checkpoint(which)
         logger.info("Loading the weights of %s.", path)
-        with inference_layout() if for_inference else contextlib.nullcontext():
+        with inference_layout(rows=rows) if for_inference else contextlib.nullcontext():
             model = Transformer(self.config.model)
         assign_model(model, checkpoints.ModelTensors(path), str(path))
         return model

@@ -51,9 +51,10 @@ def test_contract(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["projection", "decoder"])
-def test_contract_with_the_layout_for_inference(case, tmp_path):
+@pytest.mark.parametrize("transposed", [True, False])
+def test_contract_with_the_layout_for_inference(case, transposed, tmp_path):
     layer_class, arguments, inputs = CASES[case]
-    with layers.inference_layout(transposed=True):
+    with layers.inference_layout(transposed):
         run_layer_contract(layer_class, arguments, inputs, tmp_path)
 
 

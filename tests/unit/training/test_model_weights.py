@@ -1,10 +1,10 @@
-"""Weights by name: out of a model and into another one, whatever the layout of their kernels."""
+"""Weights by name: out of a model and into another one, whatever their layout."""
 
 import numpy as np
 import pytest
 
 from tf_transformer import ModelConfig, Transformer
-from tf_transformer.layers import _projection, inference_layout
+from tf_transformer.layers import _embedding, _projection, inference_layout
 from tf_transformer.workdir._weights import assign_model, model_tensors, named_variables
 from tf_transformer.workdir.checkpoints import CheckpointError
 
@@ -13,22 +13,43 @@ SIZES = dict(vocab_size=23, num_layers=2, model_dim=26, num_heads=2, key_dim=13,
 INPUTS = {"source": np.array([[5, 6, 3, 0], [7, 8, 9, 3]]), "target": np.array([[2, 5, 6], [2, 9, 4]])}
 
 
-def for_inference(**changes):
-    with inference_layout(transposed=True):
+LAYOUTS = pytest.mark.parametrize("transposed", [True, False], ids=["kernels (out, in)", "table (D, V)"])
+
+
+def for_inference(transposed=True, **changes):
+    with inference_layout(transposed):
         return Transformer(ModelConfig(**(SIZES | changes)))
 
 
-def test_transposed_kernels_compute_the_same():
-    plain, transposed = Transformer(ModelConfig(**SIZES)), for_inference()
-    assign_model(transposed, model_tensors(plain), "plain")
-    assert named_variables(transposed)["encoder/layer_1/feed_forward/inner/kernel"].shape == (17, 26)
-    np.testing.assert_allclose(transposed(INPUTS), plain(INPUTS), atol=1e-5)
+@LAYOUTS
+@pytest.mark.parametrize("tied", ["all", "target", "none"])
+def test_layouts_compute_the_same(transposed, tied):
+    plain, other = (
+        Transformer(ModelConfig(**SIZES, tied_embeddings=tied)),
+        for_inference(transposed, tied_embeddings=tied),
+    )
+    assign_model(other, model_tensors(plain), "plain")
+    kernel = named_variables(other)["encoder/layer_1/feed_forward/inner/kernel"]
+    assert (kernel.shape, other.output_embedding.table.shape) == (
+        ((17, 26), (23, 26)) if transposed else ((26, 17), (26, 23))
+    )
+    np.testing.assert_allclose(other(INPUTS), plain(INPUTS), atol=1e-5)
+    ids = np.array([[0, 22], [7, 7]])
+    np.testing.assert_array_equal(other.output_embedding.rows(ids), plain.output_embedding.rows(ids))
 
 
-def test_names_and_arrays_do_not_depend_on_the_layout():
-    plain, transposed = Transformer(ModelConfig(**SIZES)), for_inference()
-    assign_model(transposed, model_tensors(plain), "plain")
-    before, after = model_tensors(plain), model_tensors(transposed)
+def test_tables_stay_as_rows_where_many_are_looked_up_or_they_are_large(monkeypatch):
+    with inference_layout(False, rows=True):
+        assert not Transformer(ModelConfig(**SIZES)).output_embedding.transposed
+    monkeypatch.setattr(_embedding, "_MOST_COLUMNS", 23 * 26 - 1)
+    assert not for_inference(False).output_embedding.transposed
+
+
+@LAYOUTS
+def test_names_and_arrays_do_not_depend_on_the_layout(transposed):
+    plain, other = Transformer(ModelConfig(**SIZES)), for_inference(transposed)
+    assign_model(other, model_tensors(plain), "plain")
+    before, after = model_tensors(plain), model_tensors(other)
     assert list(before) == list(after)
     for name, value in before.items():
         np.testing.assert_array_equal(after[name], value)
@@ -56,7 +77,8 @@ def test_the_layout_is_chosen_by_the_cpu(monkeypatch, tmp_path, flags):
     with inference_layout():
         model = Transformer(ModelConfig(**SIZES))
     _projection._has_avx512.cache_clear()
-    assert model.transposed_kernels == ("avx512f" not in flags)
+    assert model.is_transposed("decoder/layer_0/feed_forward/outer/kernel") == ("avx512f" not in flags)
+    assert model.output_embedding.transposed == ("avx512f" in flags)
 
 
 def test_assigned_variables_are_read_without_a_copy(monkeypatch):
