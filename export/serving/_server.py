@@ -212,7 +212,7 @@ async def serve(
         await server.stop()
 
 
-START_SECONDS = 600
+START_SECONDS = 3600
 
 
 @contextlib.contextmanager
