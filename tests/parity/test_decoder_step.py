@@ -39,7 +39,7 @@ VARIANTS = {
     "ssru": {"decoder_autoregression": "ssru"},
     "ssru with pre-norm": {"decoder_autoregression": "ssru", "norm": "pre", "transposed": True},
     "kernels (out, in)": {"transposed": True},
-    "table (D, V)": {"transposed": False},
+    "kernels (in, out), table (D, V)": {"transposed": False},
 }
 BEAMS, LENGTH = 3, 6
 

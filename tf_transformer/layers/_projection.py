@@ -40,8 +40,8 @@ def inference_layout(transposed: bool | None = None, rows: bool = False) -> Iter
 
     The results are the same up to rounding. A search, which sends a few hundred rows at most through each kernel, is
     faster with transposed kernels on CPUs without AVX-512: rows of a kernel that are a power of two apart compete for
-    the same cache lines. With AVX-512 it is slower with them, and logits are faster with columns of the table (D, V),
-    most of all those of few rows. Training and large batches gain nothing.
+    the same cache lines. With AVX-512 it is slower with them. Logits are faster with columns of the table (D, V), most
+    of all those of few rows. Training and large batches gain nothing.
 
     Weights are saved as (in, out) and (V, D) in any case, so files do not depend on the layout. `get_weights` and
     `set_weights` use the layout in memory.
@@ -51,7 +51,7 @@ def inference_layout(transposed: bool | None = None, rows: bool = False) -> Iter
         rows: whether tables stay (V, D), for a search that looks up many rows, such as one with a shortlist.
     """
     transposed = not _has_avx512() if transposed is None else transposed
-    token = _layout.set(Layout(transposed, columns=not transposed and not rows))
+    token = _layout.set(Layout(transposed, columns=not rows))
     try:
         yield
     finally:
