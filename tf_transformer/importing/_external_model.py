@@ -184,10 +184,6 @@ class RowOrder:
     def equals(self, other: "RowOrder") -> bool:
         return self is other or np.array_equal(self.rows, other.rows)
 
-    @property
-    def is_identity(self) -> bool:
-        return not self.invented and np.array_equal(self.rows, np.arange(len(self.rows)))
-
     def table(self, table: np.ndarray) -> np.ndarray:
         """An embedding (V, D) in our order."""
         ordered = np.asarray(table, np.float32)[self.rows]

@@ -20,7 +20,7 @@ from sentencepiece import sentencepiece_model_pb2
 from tf_transformer.importing._external_model import ExternalModel, ImportedModelError, Vocabulary
 from tf_transformer.importing._pieces import target_pieces, with_language_tokens, with_unknown_characters
 from tf_transformer.importing._scripts import scripts_in, scripts_of
-from tf_transformer.text import Languages
+from tf_transformer.text import Languages, chunks, read_lines
 
 _Piece = sentencepiece_model_pb2.ModelProto.SentencePiece
 _BPE = sentencepiece_model_pb2.TrainerSpec.BPE
@@ -29,8 +29,7 @@ _SPACE = "▁"
 _UNNAMED = re.compile(r"<row \d+>")
 _WORD = re.compile(f"{_SPACE}?[^{_SPACE}]+")
 _LINES_CHECKED = 20_000
-_BATCH = 1000
-MAX_LINE = 1 << 20
+_BATCH_LINES, _BATCH_BYTES = 1000, 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,14 +218,9 @@ def _lines(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
     """The lines of text files in batches; malformed UTF-8 is replaced."""
     for file in files:
         try:
-            with open(file, encoding="utf-8", errors="replace", newline="\n") as opened:
-                batch = []
-                while line := opened.readline(MAX_LINE):
-                    batch.append(line.rstrip("\r\n"))
-                    if len(batch) == _BATCH:
-                        yield batch
-                        batch = []
-                yield batch
+            with open(file, "rb") as opened:
+                for batch in chunks(read_lines(opened), _BATCH_LINES, _BATCH_BYTES):
+                    yield [line.decode("utf-8", errors="replace") for line in batch]
         except OSError as error:
             raise ImportedModelError(
                 f"--keep-pieces-of: expected text files. Received: {file}, which cannot be read: {error.strerror}."
