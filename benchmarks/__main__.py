@@ -1,17 +1,17 @@
-"""Run benchmarks one after another: `python -m benchmarks [NAME …] [--json]`; without a name all that need no files."""
+"""Run benchmarks one after another: `python -m benchmarks [NAME …] [OPTION …]`; without a name all that need no files."""
 
 import pathlib
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-# This script, and the one that runs others of them.
-REPEATED = ("__main__", "targets")
+RUNS_OTHERS = ("targets",)
 
 
 def names() -> list[str]:
     """The scripts of this folder that can be run."""
-    return sorted(path.stem for path in HERE.glob("*.py") if '__name__ == "__main__"' in path.read_text("utf-8"))
+    scripts = [path for path in HERE.glob("[a-z]*.py") if '__name__ == "__main__"' in path.read_text("utf-8")]
+    return sorted(path.stem for path in scripts)
 
 
 def _needs_files(name: str) -> bool:
@@ -19,9 +19,9 @@ def _needs_files(name: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    every = [name for name in names() if name not in REPEATED and not _needs_files(name)]
-    chosen = [word for word in arguments if not word.startswith("-")] or every
-    options = [word for word in arguments if word.startswith("-")]
+    every = [name for name in names() if name not in RUNS_OTHERS and not _needs_files(name)]
+    first = next((place for place, word in enumerate(arguments) if word.startswith("-")), len(arguments))
+    chosen, options = arguments[:first] or every, arguments[first:]
     unknown = [name for name in chosen if name not in names()]
     if unknown:
         print(f"There is no benchmark {', '.join(unknown)}. Benchmarks: {', '.join(names())}.", file=sys.stderr)
