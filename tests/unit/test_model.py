@@ -31,9 +31,15 @@ def test_two_models_in_one_process_have_the_same_names():
 LAYOUTS = {"training": None, "kernels (out, in)": True, "kernels (in, out)": False}
 
 
-@pytest.mark.parametrize("saved", LAYOUTS)
-@pytest.mark.parametrize("loaded", LAYOUTS)
-@pytest.mark.parametrize("tied", ["all", "none"])
+@pytest.mark.parametrize(
+    "saved,loaded,tied",
+    [
+        ("training", "training", "all"),
+        ("training", "kernels (out, in)", "none"),
+        ("kernels (out, in)", "kernels (in, out)", "all"),
+        ("kernels (in, out)", "training", "none"),
+    ],
+)
 def test_keras_file_round_trip(tmp_path, saved, loaded, tied):
     with layout(saved):
         model = Transformer(ModelConfig(**SIZES, output_bias=True, positions="learned", tied_embeddings=tied))
