@@ -102,8 +102,20 @@ def test_make_targets_and_scripts_exist():
 
 def test_links_lead_somewhere():
     for path in [*DOCUMENTS, *(ROOT / "docs" / "tutorials").glob("*.py")]:
-        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", path.read_text(encoding="utf-8")):
-            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+        for target, heading in re.findall(
+            r"\]\((?!https?:|mailto:)([^)#]*)(?:#([^)]+))?\)", path.read_text(encoding="utf-8")
+        ):
+            page = path.parent / target if target else path
+            assert page.exists(), f"{path.name} links to {target}"
+            if heading and page.suffix == ".md":
+                assert heading in headings(page), f"{path.name} links to {target}#{heading}"
+
+
+def headings(page):
+    """The anchors of a page's headings, as the site makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
 
 
 def test_modules_in_the_contributors_table_exist():
