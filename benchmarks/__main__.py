@@ -1,4 +1,4 @@
-"""Run benchmarks one after another: `python -m benchmarks [NAME …] [OPTION …]`; without a name all that need no files."""
+"""Run benchmarks one after another: `python -m benchmarks [NAME …] [OPTION …]`; by default all that need no files."""
 
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""How many machines serve a rate of requests: a simulation of batching and replicas, validated on this machine.
+"""Number of machines for a rate of requests: a simulation of batching and replicas, validated on this machine.
 
     python -m benchmarks.capacity [MODEL_BASE] [--clients 4 16 64] [--rate 100] [--p99-ms 300] [--json]
     python -m benchmarks.capacity --service 0.030 0.0015 --rate 100 --p99-ms 300

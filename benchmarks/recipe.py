@@ -4,7 +4,7 @@
         --source en --target de --preset multi30k --workdir runs/ende --json
 
 Files of the corpus are called PREFIX.LANGUAGE. All is kept in --workdir, and a second run continues there. Scores
-are sacreBLEU, chrF, and BLEU as papers on Multi30k report it (Wu et al. 2021): lower-cased, punctuation normalised,
+are sacreBLEU, chrF, and BLEU as papers on Multi30k report it (Wu et al. 2021): lower-cased, punctuation normalized,
 tokenized by Moses, unsmoothed. Higher is better. The test set is scored only with --test.
 """
 

@@ -2,7 +2,7 @@
 
 A smaller matrix is rounded when it is saved and widened once, when it is loaded. The graph computes with the same
 float32 variable as before, so a request costs what it costs with full weights; only the files are smaller. Biases and
-the gains of normalisations, a thousandth of the bytes, stay as they are. Eight-bit weights are computed with as they
+the gains of normalizations, a thousandth of the bytes, stay as they are. Eight-bit weights are computed with as they
 are: see `_matrices`.
 """
 
@@ -117,7 +117,7 @@ class Rounding:
 def compare_rounded(
     functions: Mapping[str, Callable], sentences: list[bytes], round_weights: Callable[[], Mapping[str, Callable]]
 ) -> Rounding:
-    """Translates with full weights, rounds them, and compares; they stay rounded.
+    """Translate with full weights, round them, and compare; they stay rounded.
 
     More than `LIMIT` is ExportRejected.
 

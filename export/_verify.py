@@ -120,7 +120,7 @@ def verify_export(
     timeout: float | None = None,
     scratch: pathlib.Path | None = None,
 ) -> Trial:
-    """Raises ExportRejected, with the first differences, unless a clean process gives the expected answers.
+    """Raise ExportRejected, with the first differences, unless a clean process gives the expected answers.
 
     Args:
         directory: the SavedModel.

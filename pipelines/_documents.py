@@ -49,7 +49,7 @@ class DocumentFiles:
     def translate(
         self, model: "LoadedModel | ExportedModel", done: Callable[[int], None] | None = None
     ) -> Iterator[pathlib.Path]:
-        """Translates the files one by one, and gives the path of each as soon as it is written.
+        """Translate the files one by one, and give the path of each as soon as it is written.
 
         Args:
             model: a `LoadedModel` or an `ExportedModel`.

@@ -1,7 +1,7 @@
 """Attention maps of a trained model, per layer and head: figures, arrays and an interactive page.
 
-With a sentence, every layer and head of encoder self-attention, decoder self-attention and decoder-encoder
-attention: attention.html (offline, open it in a browser), PNG and SVG figures, attention.npz. With --summary,
+With a sentence, every layer and head of encoder self-attention, decoder self-attention and cross-attention:
+attention.html (offline, open it in a browser), PNG and SVG figures, attention.npz. With --summary,
 statistics of each head over a corpus. With --positions, the positional encodings and their dot products. With
 --choose-alignment, the heads of the decoder that align words best are chosen and written to WORKDIR/config.json.
 """
@@ -93,12 +93,12 @@ def _positions(args: argparse.Namespace, output: pathlib.Path, result: dict) -> 
 
 
 def _summary(args: argparse.Namespace, output: pathlib.Path, result: dict) -> None:
-    from tf_transformer.analysis.attention import summarise_heads, summary_rows, summary_text, write_summary
+    from tf_transformer.analysis.attention import summarize_heads, summary_rows, summary_text, write_summary
     from tf_transformer.workdir import Workdir
 
     workdir = Workdir(args.workdir)
     pairs = _pairs(args)
-    heads = summarise_heads(workdir.load_model(args.checkpoint), workdir.tokenizers, pairs)
+    heads = summarize_heads(workdir.load_model(args.checkpoint), workdir.tokenizers, pairs)
     result |= {"pairs": len(pairs), "heads": summary_rows(heads), "table": summary_text(heads)}
     result["files"] += write_summary(heads, output)
 

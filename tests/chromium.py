@@ -76,10 +76,10 @@ def press(browser, *keys, holding=None):
 
 
 def contrast(one, other):
-    """The contrast ratio of WCAG 2 of two colours, each of three numbers up to 255."""
+    """The contrast ratio of WCAG 2 of two colors, each of three numbers up to 255."""
 
-    def luminance(colour):
-        parts = [part / 255 for part in colour]
+    def luminance(color):
+        parts = [part / 255 for part in color]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

@@ -50,7 +50,7 @@ def compare_with(
         workdir: ours.
         length_penalty: exponent of the length. Scores are compared without one: CTranslate2 divides them.
     """
-    # Without a minimum of the length: CTranslate2 removes EOS before it normalises the probabilities.
+    # Without a minimum of the length: CTranslate2 removes EOS before it normalizes the probabilities.
     plain = {"failure_detection": False, "unknown": "keep", "min_length": 0}
     if length_penalty:
         plain |= {"length_penalty": "average", "early_stopping": True}

@@ -5,7 +5,7 @@
 Per model a folder is written: model.npz, vocab.spm and decoder.yml, and reference.json with the log-probability of each
 target token (`marian score`) and the n-best lists (`marian decode`). There are none for pre-norm with self-attention:
 there Marian 1.12's `decode` differs from its own training and `score`, because it keeps keys and values of earlier
-positions that were not normalised, and prints words like "uuuuuu". The folders in tests/marian_models were written by
+positions that were not normalized, and prints words like "uuuuuu". The folders in tests/marian_models were written by
 pymarian 1.12.42, Marian v1.12.42 (b7be0e964).
 """
 

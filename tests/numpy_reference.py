@@ -167,7 +167,7 @@ def weights_of(layer):
     return values
 
 
-def randomise(layer, seed=3, scale=0.4):
+def randomize(layer, seed=3, scale=0.4):
     """Gives every weight a random value: zero biases and unit gains would hide mistakes."""
     random = np.random.default_rng(seed)
     for variable in layer.trainable_variables:

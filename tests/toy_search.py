@@ -81,18 +81,18 @@ def score(model, row, ids, options):
     return result
 
 
-def ranked(model, row, finished, cut, options):
-    """(ids, score) of the finished ones from the best to the worst, then of those that were cut."""
+def ranked(model, row, finished, truncated, options):
+    """(ids, score) of the finished ones from the best to the worst, then of those that were truncated."""
     return [
         (list(ids), value)
-        for group in (finished, cut)
+        for group in (finished, truncated)
         for ids, value in sorted(((ids, score(model, row, ids, options)) for ids in group), key=lambda pair: -pair[1])
     ]
 
 
 def exhaustive_search(model, row, max_length, options, prefix=()):
     """Every output there is."""
-    finished, cut = [], []
+    finished, truncated = [], []
     for length in range(1, max_length + 1):
         for ids in itertools.product(range(VOCAB), repeat=length):
             if EOS in ids[:-1] or not all(allowed(ids[:i], ids[i], options, prefix) for i in range(length)):
@@ -100,8 +100,8 @@ def exhaustive_search(model, row, max_length, options, prefix=()):
             if ids[-1] == EOS:
                 finished.append(ids)
             elif length == max_length:
-                cut.append(ids)
-    return ranked(model, row, finished, cut, options)
+                truncated.append(ids)
+    return ranked(model, row, finished, truncated, options)
 
 
 def plain_beam_search(model, row, max_length, options, prefix=()):

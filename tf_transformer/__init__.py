@@ -1,7 +1,7 @@
 """The Transformer of "Attention Is All You Need" for TensorFlow and Keras 3.
 
 The public names are listed in `__init__.pyi` and loaded on first use, so that importing the package (for the help of
-the command line, or for the HTTP client, which needs no TensorFlow) is fast. The serialisable Keras classes are
+the command line, or for the HTTP client, which needs no TensorFlow) is fast. The serializable Keras classes are
 registered as soon as Keras is imported: after `import tf_transformer`, `keras.saving.load_model` finds them.
 """
 

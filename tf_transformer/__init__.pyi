@@ -1,6 +1,7 @@
 from . import analysis as analysis
 from . import data as data
 from . import decoding as decoding
+from . import distillation as distillation
 from . import evaluation as evaluation
 from . import importing as importing
 from . import layers as layers
@@ -33,6 +34,7 @@ __all__ = [
     "analysis",
     "data",
     "decoding",
+    "distillation",
     "evaluation",
     "get_preset",
     "importing",

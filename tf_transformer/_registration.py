@@ -1,4 +1,4 @@
-"""Registration of the serialisable Keras classes, without importing Keras for those who do not need it.
+"""Registration of the serializable Keras classes, without importing Keras for those who do not need it.
 
 `import tf_transformer` does not import Keras, which takes seconds that the command line's help and the HTTP client do
 not have. If Keras is imported already, the classes are registered now; otherwise as soon as it is imported.
@@ -31,7 +31,7 @@ _MODULES = (
 
 
 def register_with_keras() -> None:
-    """Import the modules of the serialisable classes: now if Keras is imported already, otherwise right after it is."""
+    """Import the modules of the serializable classes: now if Keras is imported already, otherwise right after it is."""
     if getattr(sys.modules.get("keras"), "__version__", None):
         _import_all()
     else:

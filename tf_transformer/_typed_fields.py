@@ -31,7 +31,7 @@ class TypedFields:
         self.validate()
 
     def validate(self) -> None:
-        """Raises ConfigError when fields have values that cannot be."""
+        """Raise ConfigError when fields have values that cannot be."""
 
     def require(self, field: str, holds: bool, expected: str) -> None:
         if not holds:

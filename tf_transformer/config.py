@@ -55,7 +55,7 @@ class ModelConfig(TypedFields):
     position_offset: int = 0
     """Position of the first token; M2M-100 counts from 2. Learned positions count from 0."""
     embedding_norm: bool = False
-    """Normalise the sums of embedding and position, as mBART does."""
+    """Normalize the sums of embedding and position, as mBART does."""
     decoder_autoregression: Literal["attention", "ssru"] = "attention"
     """Autoregression of the decoder. attention: the paper. ssru: a recurrent unit of constant cost, as in Marian."""
     attention_bias: bool = True
@@ -84,7 +84,7 @@ class ModelConfig(TypedFields):
             self.require(field, 0.0 <= getattr(self, field) < 1.0, "at least 0 and below 1")
         for field in ("target_vocab_size", "num_decoder_layers", "attention_block_size"):
             self.require(field, getattr(self, field) is None or getattr(self, field) >= 1, "None or at least 1")
-        self.require("vocab_size", self.vocab_size >= 4, "at least 4 (padding, unknown, start, end)")
+        self.require("vocab_size", self.vocab_size >= 4, "at least 4 (PAD, UNK, BOS and EOS)")
         self.require("norm_epsilon", self.norm_epsilon > 0, "above 0")
         table = max(self.vocab_size, self.decoder_vocab_size) * self.model_dim
         self.require("model_dim", table <= 2**34, f"at most {2**34:,} / vocab_size (an embedding of 64 GiB)")

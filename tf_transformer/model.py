@@ -240,7 +240,7 @@ class Transformer(keras.Model):
         )
 
     def _new_norm(self, name: str) -> keras.layers.Layer | None:
-        """The normalisation of the sums of embedding and position, if the model has one."""
+        """The normalization of the sums of embedding and position, if the model has one."""
         if not self.config.embedding_norm:
             return None
         return keras.layers.LayerNormalization(epsilon=self.config.norm_epsilon, dtype=self.dtype_policy, name=name)

@@ -87,7 +87,7 @@ class Api:
         self._page = Page(models)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answers any request; every error becomes `{"error": …}` with its status."""
+        """Answer any request; every error becomes `{"error": …}` with its status."""
         try:
             response = await self._route(request, _ORIGIN.sub("", request.raw_path, count=1))
         except BadRequest as error:

@@ -89,7 +89,7 @@ class Batcher:
         self._waiting_rows = 0
 
     async def run(self, signature: "ServedSignature", tensors: Tensors) -> Tensors:
-        """Runs a signature on arrays and returns its outputs, possibly in one call with other requests."""
+        """Run a signature on arrays and return its outputs, possibly in one call with other requests."""
         rows = _rows(tensors) if signature.mergeable or signature.padded else None
         if self._waiting_rows + (rows or 1) > self.options.max_waiting_rows and self._waiting_rows:
             raise Overloaded(f"the queue holds {self._waiting_rows} rows and no room for more: try again later")
@@ -159,7 +159,7 @@ class Batcher:
             await self._answer(key[0], batch.requests)
 
     async def _answer(self, signature: "ServedSignature", requests: list[tuple[Tensors, int, asyncio.Future]]) -> None:
-        """Answers every request of a batch. If the merged call fails, each request is run alone: one bad row affects
+        """Answer every request of a batch. If the merged call fails, each request is run alone: one bad row affects
         only its own request. A request that was cancelled (its client disconnected) is dropped."""
         requests = [each for each in requests if not each[2].done()]
         if not requests:

@@ -55,16 +55,16 @@ class Connection(web.RequestHandler):
         super().data_received(data)
 
     def begin(self, request: web.BaseRequest) -> None:
-        """Notes that a request is in progress."""
+        """Note that a request is in progress."""
         self.request = request
 
     def end(self) -> None:
-        """Notes that the request in progress is answered."""
+        """Note that the request in progress is answered."""
         self._at_head = self.request is None or self.request.content.is_eof()
         self.request, self.idle_since = None, time.monotonic()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Keeps the connection of a half-closed client until its requests are answered.
+        """Keep the connection of a half-closed client until its requests are answered.
 
         A client that has disconnected looks the same at first. An interim response distinguishes them: its system
         resets the connection.
@@ -109,7 +109,7 @@ class Connection(web.RequestHandler):
         return response
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Writes one line: what a client sends is no reason for a traceback."""
+        """Write one line: what a client sends is no reason for a traceback."""
         _log.debug(*args, **kw)
 
 
@@ -183,7 +183,7 @@ class HttpServer(web.Server):
 
 @contextlib.asynccontextmanager
 async def written_within(request: web.BaseRequest, seconds: float) -> AsyncIterator[None]:
-    """Drops the connection of a client that does not read its answer in time."""
+    """Drop the connection of a client that does not read its answer in time."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -194,7 +194,7 @@ async def written_within(request: web.BaseRequest, seconds: float) -> AsyncItera
 
 
 async def listen(server: HttpServer, host: str, port: int) -> asyncio.Server:
-    """Listens for connections.
+    """Listen for connections.
 
     asyncio accepts as many connections at once as the queue may hold, and each takes a descriptor before any other
     can be closed: it is given a small queue, the system a large one.
@@ -219,7 +219,7 @@ def connections_for_descriptors(wanted: int) -> int:
 
 
 def raise_descriptor_limit(wanted: int) -> None:
-    """Raises the limit of open files where the system allows it."""
+    """Raise the limit of open files where the system allows it."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -274,7 +274,7 @@ class BodyReader:
         return bytes(body)
 
     def release(self, body: bytes) -> None:
-        """Notes that a body is no longer held."""
+        """Note that a body is no longer held."""
         self._total -= len(body)
 
     def _take(self, size: int) -> None:

@@ -39,7 +39,7 @@ def inflate(body: bytes, limit: int) -> bytes:
 
 
 def parse_object(body: bytes, max_values: int) -> dict:
-    """Parses a JSON object of at most `max_values` values.
+    """Parse a JSON object of at most `max_values` values.
 
     Bytes in strings that are not UTF-8 become surrogates (`surrogateescape`), so that they can reach the model
     unchanged.
@@ -58,7 +58,7 @@ def parse_object(body: bytes, max_values: int) -> dict:
 
 
 def _check_bounds(body: bytes, max_values: int) -> None:
-    """Rejects deep nesting and too many values. Ends where the first document ends."""
+    """Reject deep nesting and too many values. Ends where the first document ends."""
     depth = values = 0
     for match in _STRUCTURE.finditer(body):
         start = body[match.start()]
@@ -77,7 +77,7 @@ def _check_bounds(body: bytes, max_values: int) -> None:
 
 
 def _check_surrogates(body: bytes) -> None:
-    """Rejects escapes of half a character, which are not text."""
+    """Reject escapes of half a character, which are not text."""
     if not _ANY_SURROGATE.search(body):
         return
     high_ends_at = None

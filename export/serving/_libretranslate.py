@@ -48,7 +48,7 @@ class Wanted:
 
 
 def parse(body: bytes, content_type: str, max_rows: int) -> Wanted:
-    """Parses the body of a `/translate` request, JSON or a form."""
+    """Parse the body of a `/translate` request, JSON or a form."""
     fields = parse_object(body, 2 * max_rows + 16) if content_type == "application/json" else _form(body, max_rows)
     texts, as_list = fields.get("q"), isinstance(fields.get("q"), list)
     texts = texts if isinstance(texts, list) else [texts]

@@ -48,7 +48,7 @@ class ServedSignature:
         self._function = function
 
     def __call__(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Runs the signature; raises BadRequest for what the model rejects."""
+        """Run the signature; raises BadRequest for what the model rejects."""
         tensors = {name: tf.constant(tensors[name], spec.dtype) for name, spec in self.inputs.items()}
         try:
             return {name: each.numpy() for name, each in self._function(**tensors).items()}
@@ -138,7 +138,7 @@ def _read_card(directory: pathlib.Path) -> dict:
 
 
 def _damage_found_in_subprocess(directory: pathlib.Path) -> list[Problem]:
-    """Looks for damage in another process: a damaged graph can crash the process that reads it."""
+    """Look for damage in another process: a damaged graph can crash the process that reads it."""
     command = [sys.executable, "-m", "tf_transformer.pipelines.inspect", str(directory), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode not in (0, 1) or not done.stdout:

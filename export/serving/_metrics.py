@@ -40,19 +40,19 @@ class Metrics:
         return prometheus_client.Histogram(name, text, labels, registry=self._registry, buckets=_MICROSECONDS)
 
     def count_request(self, model: str, code: str) -> None:
-        """Counts an answered request; `code` is TensorFlow's name of the status."""
+        """Count an answered request; `code` is TensorFlow's name of the status."""
         self._request_count[model, code] = self._request_count.get((model, code), 0) + 1
 
     def observe_request(self, model: str, method: str, seconds: float) -> None:
-        """Records how long a successful request took."""
+        """Record how long a successful request took."""
         self._request_latency.labels(model, method, "REST").observe(seconds * 1e6)
 
     def observe_call(self, signature: "ServedSignature", seconds: float) -> None:
-        """Records how long a call of the model took."""
+        """Record how long a call of the model took."""
         self._runtime_latency.labels(signature.model_name, "Predict", "TF1").observe(seconds * 1e6)
 
     def count_load(self, path: str, status: str) -> None:
-        """Counts an attempt to load a version."""
+        """Count an attempt to load a version."""
         self._load_count[path, status] = self._load_count.get((path, status), 0) + 1
 
     def collect(self) -> Iterator[Metric]:

@@ -73,7 +73,7 @@ class ModelVersions:
         self._retired = False
 
     def refresh(self) -> bool:
-        """Lists the directory once and serves the newest versions that load. Returns whether they have changed."""
+        """List the directory once and serve the newest versions that load. Return whether they have changed."""
         if self._retired:
             # TensorFlow's functions refer to each other in cycles, which keep the old version's weights in memory.
             # Not at the swap itself: requests were still in progress then.

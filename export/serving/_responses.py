@@ -22,7 +22,7 @@ VALUES_AT_A_TIME = 65_536
 
 
 def predict_body(outputs: dict[str, np.ndarray], as_rows: bool) -> Iterator[bytes]:
-    """Writes the answer to a `:predict` request, in parts.
+    """Write the answer to a `:predict` request, in parts.
 
     One output is written without its name. Strings are text, those of an output whose name ends in `_bytes` are
     base64.

@@ -35,7 +35,7 @@ class PredictRequest:
 def parse_predict(
     body: bytes, input_specs_of: Callable[[str], Mapping[str, Any]], max_rows: int = MAX_ROWS
 ) -> PredictRequest:
-    """Parses the body of a `:predict` request.
+    """Parse the body of a `:predict` request.
 
     Args:
         body: JSON. Bytes in its strings that are not UTF-8 reach the model as they are.
@@ -166,7 +166,7 @@ def _is_base64(value: Any) -> bool:
 
 
 def _decode_base64(text: str) -> bytes:
-    """Decodes base64 as TensorFlow Serving does: white space is skipped, and padding may be missing."""
+    """Decode base64 as TensorFlow Serving does: white space is skipped, and padding may be missing."""
     compact = re.sub(r"[ \t\n\v\f\r]", "", text)
     if not compact.endswith("="):
         compact += "=" * (-len(compact) % 4)

@@ -110,7 +110,7 @@ class ModelServer:
         self._watcher: asyncio.Task | None = None
 
     async def start(self) -> None:
-        """Loads the newest versions and begins to listen; `port` is set then."""
+        """Load the newest versions and begin to listen; `port` is set then."""
         for versions in self.models.values():
             if not versions.base.is_dir():
                 raise BadModel(f"expected a directory with versions (MODEL_BASE/1, …). Received: {versions.base}")
@@ -146,7 +146,7 @@ class ModelServer:
         )
 
     async def stop(self) -> None:
-        """Stops listening, waits for the requests in progress, and ends."""
+        """Stop listening, wait for the requests in progress, and end."""
         if self._watcher is not None:
             self._watcher.cancel()
         if self._listening is not None:
@@ -198,7 +198,7 @@ def _why_nothing_loads(versions: ModelVersions) -> str:
 async def serve(
     base: str | os.PathLike | Sequence[ModelSource], name: str | None = None, options: ServerOptions | None = None
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then answers the requests in progress and returns."""
+    """Serve until SIGTERM or SIGINT, then answer the requests in progress and return."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -219,7 +219,7 @@ START_SECONDS = 3600
 def server_in_thread(
     base: str | os.PathLike | Sequence[ModelSource], name: str | None = None, options: ServerOptions | None = None
 ) -> Iterator[ModelServer]:
-    """Serves `base` while the block runs; gives the started ModelServer, whose `port` is set."""
+    """Serve `base` while the block runs; gives the started ModelServer, whose `port` is set."""
     server = ModelServer(base, name, options or ServerOptions(port=0))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="server")

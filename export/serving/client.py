@@ -217,7 +217,7 @@ def _error_of(error: urllib.error.HTTPError) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Translates the arguments, or the lines of stdin, to lines of stdout."""
+    """Translate the arguments, or the lines of stdin, to lines of stdout."""
     parser = argparse.ArgumentParser(
         prog="client", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -23,7 +23,7 @@ from tf_transformer.workdir.checkpoints import load_model_tensors, load_training
 def imported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("imported")
     toy = huggingface_toy(folder / "opus-mt-en-de")
-    # OPUS-MT: two tokenizers, one vocabulary. A longer normaliser's name makes the target's another file.
+    # OPUS-MT: two tokenizers, one vocabulary. A longer normalizer's name makes the target's another file.
     from sentencepiece import sentencepiece_model_pb2
 
     model = sentencepiece_model_pb2.ModelProto.FromString((toy.folder / "target.spm").read_bytes())

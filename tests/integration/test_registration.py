@@ -1,4 +1,4 @@
-"""`import tf_transformer` registers the serialisable classes: `.keras` files load in a fresh process."""
+"""`import tf_transformer` registers the serializable classes: `.keras` files load in a fresh process."""
 
 import os
 import pathlib

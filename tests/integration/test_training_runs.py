@@ -1,4 +1,4 @@
-"""Runs of `train`: stopped in every way there is, and gone on with as if nothing had been."""
+"""Runs of `train`: stopped in every way, and resumed with the same result."""
 
 import contextlib
 import json

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy_reference import randomise
+from numpy_reference import randomize
 
 from tf_transformer import ModelConfig, Transformer
 
@@ -24,7 +24,7 @@ SOURCE[1, 4:] = 0
 @pytest.fixture(params=VARIANTS)
 def model(request):
     model = Transformer(ModelConfig(**SIZES | VARIANTS[request.param]))
-    randomise(model, scale=0.3)
+    randomize(model, scale=0.3)
     return model
 
 

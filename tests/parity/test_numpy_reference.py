@@ -20,9 +20,9 @@ def random():
     return np.random.default_rng(6)
 
 
-def randomised(layer, *inputs):
+def randomized(layer, *inputs):
     layer(*[x.astype("float32") for x in inputs])
-    reference.randomise(layer)
+    reference.randomize(layer)
     return layer, reference.weights_of(layer)
 
 
@@ -44,7 +44,7 @@ def test_attention(random):
 
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_multi_head_attention(random, use_bias):
-    layer, weights = randomised(layers.MultiHeadAttention(H, DK, DV, use_bias=use_bias), TARGET, SOURCE)
+    layer, weights = randomized(layers.MultiHeadAttention(H, DK, DV, use_bias=use_bias), TARGET, SOURCE)
     mask = random.random((T, S)) > 0.3
     output, maps = layer(
         TARGET.astype("float32"), SOURCE.astype("float32"), attention_mask=mask[None], return_attention_scores=True
@@ -59,7 +59,7 @@ def test_multi_head_attention_is_that_of_keras(random):
     theirs = keras.layers.MultiHeadAttention(H, DK, DV)
     target, source = (np.repeat(x, 2, axis=0).astype("float32") for x in (TARGET, SOURCE))
     ours(target, source), theirs(target, source)
-    reference.randomise(ours)
+    reference.randomize(ours)
     weights = ours.get_weights()
     theirs.set_weights([weight.reshape(slot.shape) for weight, slot in zip(weights, theirs.get_weights())])
     mask = random.random((2, T, S)) > 0.3
@@ -70,13 +70,13 @@ def test_multi_head_attention_is_that_of_keras(random):
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
 def test_feed_forward(activation):
-    layer, weights = randomised(layers.FeedForward(F, activation), SOURCE)
+    layer, weights = randomized(layers.FeedForward(F, activation), SOURCE)
     assert_same(layer(SOURCE.astype("float32")), reference.feed_forward(SOURCE[0], weights, activation))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_encoder_layer(norm):
-    layer, weights = randomised(layers.EncoderLayer(**CONFIG, norm=norm), SOURCE)
+    layer, weights = randomized(layers.EncoderLayer(**CONFIG, norm=norm), SOURCE)
     expected = reference.encoder_layer(SOURCE[0], weights, ModelConfig(**MODEL, norm=norm))
     assert_same(layer(SOURCE.astype("float32")), expected)
 
@@ -84,7 +84,7 @@ def test_encoder_layer(norm):
 @pytest.mark.parametrize("autoregression", ["attention", "ssru"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_decoder_layer(norm, autoregression):
-    layer, weights = randomised(layers.DecoderLayer(autoregression=autoregression, **CONFIG, norm=norm), TARGET, SOURCE)
+    layer, weights = randomized(layers.DecoderLayer(autoregression=autoregression, **CONFIG, norm=norm), TARGET, SOURCE)
     config = ModelConfig(**MODEL, norm=norm, decoder_autoregression=autoregression)
     expected = reference.decoder_layer(TARGET[0], SOURCE[0], weights, config)
     assert_same(layer(TARGET.astype("float32"), SOURCE.astype("float32")), expected)
@@ -108,7 +108,7 @@ VARIANTS = {
 def test_whole_model(random, variant):
     config = ModelConfig(**MODEL | VARIANTS[variant])
     model = Transformer(config)
-    reference.randomise(model, scale=0.3)
+    reference.randomize(model, scale=0.3)
     source, target = random.integers(4, V, (1, S)), random.integers(4, V, (1, T))
     logits = model({"source": source, "target": target})
     assert logits.dtype == "float32"

@@ -55,7 +55,7 @@ def expected(weights, tokens):
 
 
 def test_the_page_opens_on_the_mean_of_the_last_cross_attention(opened, maps):
-    assert one(opened, "#lines-title").text == "Decoder-encoder attention, layer 2, mean of heads"
+    assert one(opened, "#lines-title").text == "Cross-attention, layer 2, mean of heads"
     assert [button.text for button in all_of(opened, "#queries button")] == list(TARGET)
     assert [button.text for button in all_of(opened, "#keys button")] == list(SOURCE)
     assert len(all_of(opened, "#overview button")) == 2 * (3 + 1)
@@ -112,7 +112,7 @@ def test_everything_by_keyboard(opened, maps):
     press(opened, Keys.TAB)
     assert opened.switch_to.active_element.get_attribute("aria-label") == "layer 1, head 1"
     press(opened, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ENTER)
-    assert one(opened, "#lines-title").text == "Decoder-encoder attention, layer 2, head 2"
+    assert one(opened, "#lines-title").text == "Cross-attention, layer 2, head 2"
 
 
 def test_thumbnails_choose_layer_and_head(opened):
@@ -123,7 +123,7 @@ def test_thumbnails_choose_layer_and_head(opened):
 
 
 def pixels(browser):
-    """The colours of the drawn matrix: (height, width, 4)."""
+    """The colors of the drawn matrix: (height, width, 4)."""
     script = "const c = arguments[0]; return [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
     canvas = one(browser, "#matrix")
     size = int(canvas.get_attribute("height")), int(canvas.get_attribute("width")), 4
@@ -132,11 +132,11 @@ def pixels(browser):
 
 def test_both_themes_have_contrast(opened):
     for _ in range(2):
-        colours = opened.execute_script(
+        colors = opened.execute_script(
             "return ['body', '.note', '#reading-title'].map(s => getComputedStyle(document.querySelector(s)).color)"
             ".concat([getComputedStyle(document.body).backgroundColor])"
         )
-        *letters, paper = [[float(part) for part in colour[4:-1].split(",")] for colour in colours]
+        *letters, paper = [[float(part) for part in color[4:-1].split(",")] for color in colors]
         assert all(contrast(letter, paper) >= 4.5 for letter in letters)
         before = pixels(opened)
         one(opened, "#theme").click()
@@ -160,6 +160,6 @@ def test_the_frame_of_a_notebook_works_too(browser, maps, tmp_path):
     browser.get(path.as_uri())
     browser.switch_to.frame(0)
     one(browser, '#overview button[data-layer="0"][data-head="0"]').click()
-    assert one(browser, "#lines-title").text == "Decoder-encoder attention, layer 1, head 1"
+    assert one(browser, "#lines-title").text == "Cross-attention, layer 1, head 1"
     browser.switch_to.default_content()
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []

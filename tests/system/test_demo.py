@@ -1,4 +1,4 @@
-"""The demo, with a training of a few steps: all of it happens, again it only goes on, and a new model is served."""
+"""The demo, with a training of a few steps: all of it happens, a second run only resumes, and a new model is served."""
 
 import re
 import shlex

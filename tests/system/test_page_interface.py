@@ -126,8 +126,8 @@ def test_warnings_in_words(browser, page):
     assert not one(browser, "#warnings").is_displayed()
 
 
-def colours(browser):
-    """The colours of letters on what lies behind them, for several elements."""
+def colors(browser):
+    """The colors of letters on what lies behind them, for several elements."""
     script = """
         const at = (id, what) => getComputedStyle(document.getElementById(id))[what];
         return [["source", "color"], ["status", "color"], ["warnings", "color"], ["source-panel", "backgroundColor"]]
@@ -141,15 +141,15 @@ def test_dark_and_light(browser, server, system):
     emulate(browser, system)
     try:
         page = TranslationPage(browser, server.port)
-        *letters, paper = colours(browser)
+        *letters, paper = colors(browser)
         assert (sum(paper) > 380) == (system == "light")
         assert all(contrast(letter, paper) >= 4.5 for letter in letters)
         one(browser, "#theme-button").click()
-        *letters, paper = colours(browser)
+        *letters, paper = colors(browser)
         assert (sum(paper) > 380) == (system == "dark")
         assert all(contrast(letter, paper) >= 4.5 for letter in letters)
         TranslationPage(browser, server.port)
-        assert colours(browser)[-1] == paper, "the choice was forgotten"
+        assert colors(browser)[-1] == paper, "the choice was forgotten"
         assert page.errors() == []
     finally:
         browser.execute_script("localStorage.clear()")

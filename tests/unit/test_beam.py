@@ -1,4 +1,4 @@
-"""What runs Beam pipelines: its options, its errors, and the message without Apache Beam."""
+"""Beam pipelines: their options, their errors, and the message without Apache Beam."""
 
 import sys
 

@@ -49,8 +49,8 @@ def test_impossible_values_are_rejected_by_name(section, values, message):
 def test_unknown_keys_are_rejected_by_name():
     with pytest.raises(ConfigError, match=r"training\.learning_speed does not exist\. Fields: batch_tokens, "):
         TrainingConfig.from_dict({"learning_speed": 0.1})
-    with pytest.raises(ConfigError, match=r"config\.optimiser does not exist"):
-        Config.from_dict({"optimiser": {}})
+    with pytest.raises(ConfigError, match=r"config\.optimizer does not exist"):
+        Config.from_dict({"optimizer": {}})
 
 
 def test_overrides_are_typed():

@@ -78,7 +78,7 @@ def read_curves(workdir: str | os.PathLike) -> list[Curve]:
 
 
 def curves_figure(runs: Mapping[str, Sequence[Curve]], x: str = "steps") -> Figure:
-    """A figure with one panel per quantity and one colour per run; validation is drawn with markers.
+    """A figure with one panel per quantity and one color per run; validation is drawn with markers.
 
     Args:
         runs: curves by the name of their run.

@@ -2,7 +2,7 @@
 
 An epoch is divided into parts. A part is read completely, shuffled and planned into batches; then its batches are
 gathered one by one. Everything random follows from (seed, epoch, part), so a run resumes at a position (epoch, part,
-batch) by reading one part. No step calls Python: the dataset can be serialised, and run by the tf.data service.
+batch) by reading one part. No step calls Python: the dataset can be serialized, and run by the tf.data service.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Lexical table of prepared data: the likeliest translations of each source id, by IBM model 1.
 
 IBM model 1 (Brown et al. 1993) explains each target token by one of the source tokens of its sentence. A few rounds of
-expectation maximisation over the pairs of source and target ids that occur together give p(target id | source id). All
+expectation maximization over the pairs of source and target ids that occur together give p(target id | source id). All
 of it is arithmetic on NumPy arrays, some thousands of sentence pairs at a time.
 """
 
@@ -116,7 +116,7 @@ class IBMModel1:
         self._counts += np.bincount(places, probs, minlength=len(self._keys))
 
     def update(self) -> None:
-        """Normalise the counts per source id, and begin to count anew."""
+        """Normalize the counts per source id, and begin to count anew."""
         sources = self._keys // self._targets
         totals = np.bincount(sources, self._counts)
         self._probs = self._counts / np.maximum(totals[sources], 1e-30)

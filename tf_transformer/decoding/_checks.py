@@ -117,7 +117,7 @@ def _repeats(ids: tf.Tensor, lengths: tf.Tensor, source: tf.Tensor, source_lengt
 
 
 def _top_counts(ids: tf.Tensor, lengths: tf.Tensor, sizes: Sequence[int]) -> dict[int, tf.Tensor]:
-    """How often the most frequent n-gram of each row occurs, for each n of `sizes`: (B,) int32."""
+    """Count of the most frequent n-gram of each row, for each n of `sizes`: (B,) int32."""
     width = tf.shape(ids)[1]
     places = tf.range(width)
     ids = tf.where(places < lengths[:, None], ids, -1 - places)  # padding equals nothing but itself

@@ -6,7 +6,7 @@ written, at (position, slot), and each beam sees those of its own past through a
 reordered. The arithmetic is float32 whatever the policy that the model was trained with.
 
 Projections, embeddings and weights are those of the layers. What is done here in another way than in `Decoder.call` is
-done for speed: the cache, its mask, and layer normalisation as elementary operations (on CPUs half the time of the
+done for speed: the cache, its mask, and layer normalization as elementary operations (on CPUs half the time of the
 fused one for a few hundred rows).
 """
 
@@ -26,7 +26,7 @@ State = dict[str, Any]
 
 
 class _Past(NamedTuple):
-    """What all layers share in one step; see the methods of `DecoderStep` that compute it.
+    """Tensors that all layers share in one step; see the methods of `DecoderStep` that compute it.
 
     bias, slots, parents: the ancestry of the beams.
     queries: the shape (B, active, H, d_k).
@@ -306,7 +306,7 @@ def _after(layer: DecoderLayer, x: tf.Tensor, output: tf.Tensor, name: str) -> t
 
 
 def _normalize(layer: Any, x: tf.Tensor) -> tf.Tensor:
-    """Layer normalisation over the last axis."""
+    """Layer normalization over the last axis."""
     centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
     return centred * tf.math.rsqrt(variance + layer.epsilon) * _float(layer.gamma) + _float(layer.beta)

@@ -38,7 +38,7 @@ def translate_texts(
     target: tf.Tensor | None = None,
     keep_single: bool = False,
 ) -> dict[str, tf.Tensor]:
-    """Translates texts sentence by sentence, all sentences of all texts together.
+    """Translate texts sentence by sentence, all sentences of all texts together.
 
     Args:
         translate: from `text` [M], sentences, and `prefix` [M] and `target` [M] if there are any, to "translation" [M]
@@ -132,7 +132,7 @@ _KINDS = {"translation": tf.string, "truncated": tf.bool, "failed": tf.int32, "r
 
 
 def in_groups(translate: Callable[..., dict[str, tf.Tensor]], columns: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """What `translate` gives for all rows of the columns, SENTENCES at a time.
+    """Call `translate` on SENTENCES rows of the columns at a time.
 
     Args:
         translate: from some rows of the columns to tensors [M] by the names of `_KINDS`; all but the first may be

@@ -52,7 +52,7 @@ def text_to_ids(text: tf.Tensor, tokenizer: Any, limit: int) -> Ids:
 
 
 def text_read(text: tf.Tensor, limit: int) -> tf.Tensor:
-    """What is tokenized of texts [N] of which `limit` tokens are read: without space around it, and not megabytes."""
+    """The part of texts [N] that is tokenized if `limit` tokens are read: no space around it, and not megabytes."""
     return tf.strings.substr(tf.strings.strip(text), 0, limit * BYTES_PER_TOKEN)
 
 
@@ -94,7 +94,7 @@ def either_truncated(source: Ids, target: Ids | None) -> tf.Tensor:
 
 
 def check_tokenizers(config: ModelConfig, tokenizers: TokenizerPair) -> None:
-    """Rejects tokenizers whose ids are not the model's."""
+    """Reject tokenizers whose ids are not the model's."""
     source = {"vocab_size": config.vocab_size, "pad_id": config.pad_id, "eos_id": config.eos_id}
     target = source | {"vocab_size": config.decoder_vocab_size, "bos_id": config.bos_id, "add_eos": True}
     for side, expected in (("source", source), ("target", target)):

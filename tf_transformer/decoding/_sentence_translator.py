@@ -70,7 +70,7 @@ class SentenceTranslator(tf.Module):
         self._checked_search = CheckedSearch(model, usual_lengths or LengthRange(), self.shortlist)
 
     def _sentences(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """How many sentences each text has, where it should be one; nothing if segmentation is off."""
+        """Number of sentences in each text, where it should be one; nothing if segmentation is off."""
         return {"sentences": count_sentences(self._segmenter.segment(text))} if self.decoding.segmentation else {}
 
     def _of_sentences(

@@ -109,7 +109,7 @@ class ExportedModel:
 
     @property
     def target_language(self) -> str | None:
-        """What the model card says, unless another was chosen; None where there is none."""
+        """The chosen target language, else that of the model card; None if there is none."""
         return self._other or self._pair.get("target")
 
     def _check_target(self, code: str) -> None:

@@ -5,7 +5,6 @@ On a GPU the memory of the teacher is free again when its process has ended.
 """
 
 import multiprocessing
-import os
 import pickle
 import signal
 import threading
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+from tf_transformer._processes import end_with_parent
 from tf_transformer._startup_messages import suppress_startup_messages
 
 _POLL_SECONDS = 0.2
@@ -83,7 +83,7 @@ def _follow(receiving: Connection, stop: StopFlag, progress: Callable[[int], Non
 def _main(sending: Connection, work: bytes) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     suppress_startup_messages()
     try:
         function, arguments = pickle.loads(work)
@@ -95,10 +95,3 @@ def _main(sending: Connection, work: bytes) -> None:
     else:
         sending.send((_RESULT, result))
     sending.close()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)

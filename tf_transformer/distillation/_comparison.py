@@ -4,13 +4,13 @@ import dataclasses
 import datetime
 import os
 import pathlib
-import platform
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
 from tf_transformer._files import write_json
+from tf_transformer._processes import hardware
 
 ROUNDS = 3
 TIMED_SENTENCES = 256
@@ -140,7 +140,7 @@ def compare(
         quality=quality,
         speed=facts[1].sentences_per_second / facts[0].sentences_per_second,
         size=facts[1].parameters / facts[0].parameters,
-        hardware=_hardware(),
+        hardware=hardware(),
         timed_sentences=len(texts),
         rounds=rounds,
         versions=package_versions(),
@@ -196,11 +196,3 @@ class _Contender:
             signature=next((scores["sacrebleu"].signature for scores in self._scores.values()), ""),
             sentences_per_second=round(sentences / statistics.median(self._seconds), 3),
         )
-
-
-def _hardware() -> str:
-    import tensorflow as tf
-
-    gpus = tf.config.list_physical_devices("GPU")
-    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "GPU") for gpu in gpus]
-    return ", ".join(names) or f"{os.cpu_count()} CPU cores ({platform.machine()})"

@@ -48,7 +48,7 @@ _HEADER = re.compile(
 
 
 def unpack(archive: pathlib.Path, directory: pathlib.Path) -> None:
-    """Unpacks the files of a zip archive.
+    """Unpack the files of a zip archive.
 
     Rejects, before anything is written, archives with files that would be outside of `directory`, with links, and
     with sizes that no model has. Permissions are not taken over.

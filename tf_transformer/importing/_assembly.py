@@ -90,7 +90,7 @@ def assemble(external: ExternalModel) -> ImportedModel:
 
 
 def check_names(imported: ImportedModel) -> None:
-    """Rejects weights that are not those of the configuration's model.
+    """Reject weights that are not those of the configuration's model.
 
     Their names are compared with those of a model of the same parts and depth but the smallest sizes: one of the full
     size would need as much memory again. Shapes were checked before.
@@ -124,7 +124,7 @@ def _order(vocabulary: Vocabulary, table: np.ndarray, side: str) -> RowOrder:
 
 
 def _check_output(external: ExternalModel) -> None:
-    """Rejects an output layer of another size than the target's vocabulary."""
+    """Reject an output layer of another size than the target's vocabulary."""
     table, output, bias = external.target_table, external.output_table, external.output_bias
     if output.shape != table.shape or (bias is not None and bias.shape != (len(table),)):
         biased = "" if bias is None else f", with a bias of {bias.shape}"
@@ -135,7 +135,7 @@ def _check_output(external: ExternalModel) -> None:
 
 
 def _check_shapes(external: ExternalModel) -> None:
-    """Rejects weights of other shapes than the architecture says, before a model of that size is built."""
+    """Reject weights of other shapes than the architecture says, before a model of that size is built."""
     fields = external.architecture
     dim, inner = fields["model_dim"], fields["feed_forward_dim"]
     keys, values = (fields["num_heads"] * fields[f"{part}_dim"] for part in ("key", "value"))
@@ -154,7 +154,7 @@ def _check_shapes(external: ExternalModel) -> None:
 
 
 def _check_languages(external: ExternalModel) -> None:
-    """Rejects languages, given or stated by the files, that a multilingual model does not have."""
+    """Reject languages, given or stated by the files, that a multilingual model does not have."""
     if external.multilingual is None:
         return
     source, target = external.languages
@@ -188,7 +188,7 @@ def _tokenizers(external: ExternalModel, source_order: RowOrder, target_order: R
     known, names = external.multilingual, [f"the {side}'s SentencePiece model" for side in ("source", "target")]
     controls = [] if known is None else [external.target.tokens[row] for row in known.tokens.values()]
     source = tokenizer(
-        external.source_pieces, external.source, source_order, names[0], external.source_end, controls=controls
+        external.source_pieces, external.source, source_order, names[0], external.add_source_eos, controls=controls
     )
     written = external.target_pieces or target_pieces(external.source_pieces, external.target)
     target = tokenizer(written, external.target, target_order, names[1], controls=controls)

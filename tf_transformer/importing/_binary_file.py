@@ -12,7 +12,6 @@ from tf_transformer.importing._external_model import ImportedModelError
 from tf_transformer.importing._files_read import record_file
 from tf_transformer.importing._settings import shorten
 
-MAX_RANK = 4
 MAX_BYTES = 16 * 2**30
 
 

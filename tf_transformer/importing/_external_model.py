@@ -32,16 +32,16 @@ class Vocabulary:
 
     Attributes:
         tokens: of rows 0, 1, 2 …; a table may have further rows, without a token.
-        end, unknown: their rows.
+        eos, unk: their rows.
         pad: its row; None: the model has none.
-        start: the row that the decoder starts from; None: it starts from a vector of zeros, as Marian does.
+        decoder_start: the row that the decoder starts from; None: it starts from a vector of zeros, as Marian does.
     """
 
     tokens: tuple[str, ...]
-    end: int
-    unknown: int | None
+    eos: int
+    unk: int | None
     pad: int | None
-    start: int | None
+    decoder_start: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ExternalModel:
         output_bias: (V,) or None.
         source, target: the vocabularies; the same object where they are shared.
         source_pieces, target_pieces: the SentencePiece models' bytes; None for the target: only one came.
-        source_end: whether the encoder reads an end token behind a text.
+        add_source_eos: whether sources end in EOS.
         languages: of source and target, where the files say.
         licence: that the files state.
         search: fields of `DecodingConfig` that the files state, or that the format's own program has by default.
@@ -74,7 +74,7 @@ class ExternalModel:
     target: Vocabulary
     source_pieces: bytes
     target_pieces: bytes | None
-    source_end: bool = True
+    add_source_eos: bool = True
     languages: tuple[str | None, str | None] = (None, None)
     licence: str | None = None
     search: dict = dataclasses.field(default_factory=dict)
@@ -109,7 +109,7 @@ def search_settings(beam_size: Any, alpha: Any, name: str) -> dict:
     if alpha is not None:
         if type(alpha) not in (int, float) or not 0 <= alpha <= MAX_ALPHA:
             raise ImportedModelError(
-                f"{name}: expected a length normalisation from 0 to {MAX_ALPHA:g}. Received: {alpha!s:.80}."
+                f"{name}: expected a length normalization from 0 to {MAX_ALPHA:g}. Received: {alpha!s:.80}."
             )
         settings |= {"length_penalty": "average", "alpha": float(alpha)}
     return settings
@@ -118,18 +118,18 @@ def search_settings(beam_size: Any, alpha: Any, name: str) -> dict:
 def vocabulary(
     tokens: Sequence[str],
     name: str,
-    end: str = "</s>",
-    unknown: str = "<unk>",
+    eos: str = "</s>",
+    unk: str = "<unk>",
     pads: Sequence[str] = ("<pad>", "<blank>"),
-    start: str | None = None,
+    decoder_start: str | None = None,
 ) -> Vocabulary:
     """The vocabulary of a list of tokens.
 
     Args:
         tokens: of rows 0, 1, 2 …
         name: of the file, for messages.
-        end, unknown, pads: what the special tokens are called; of `pads` the first that there is counts.
-        start: the token that the decoder starts from; None: from zeros.
+        eos, unk, pads: names of the special tokens; of `pads` the first that there is counts.
+        decoder_start: the token that the decoder starts from; None: from zeros.
     """
     rows = {token: row for row, token in enumerate(tokens)}
     if len(rows) != len(tokens):
@@ -137,18 +137,19 @@ def vocabulary(
             f"{name}: expected each token once. Received: {len(tokens) - len(rows)} repeated tokens. Get the file "
             "again."
         )
-    if end not in rows:
+    if eos not in rows:
         raise ImportedModelError(
-            f"{name}: expected a vocabulary with {end!r}, which ends a sentence. Received: {len(tokens):,} tokens "
+            f"{name}: expected a vocabulary with {eos!r}, which ends a sentence. Received: {len(tokens):,} tokens "
             "without it."
         )
-    if start is not None and start not in rows:
+    if decoder_start is not None and decoder_start not in rows:
         raise ImportedModelError(
-            f"{name}: expected a vocabulary with {start!r}, which the decoder starts from. Received: {len(tokens):,} "
-            "tokens without it."
+            f"{name}: expected a vocabulary with {decoder_start!r}, which the decoder starts from. Received: "
+            f"{len(tokens):,} tokens without it."
         )
     pad = next((rows[token] for token in pads if token in rows), None)
-    return Vocabulary(tuple(tokens), rows[end], rows.get(unknown), pad, None if start is None else rows[start])
+    first = None if decoder_start is None else rows[decoder_start]
+    return Vocabulary(tuple(tokens), rows[eos], rows.get(unk), pad, first)
 
 
 # Added to the logit of a row that the model did not have, so that its probability is 0.
@@ -171,8 +172,8 @@ class RowOrder:
     def of(cls, vocabulary: Vocabulary, size: int) -> "RowOrder":
         """The order of a table with `size` rows."""
         special = [-1] * 4
-        wanted = {PAD_ID: vocabulary.pad, UNK_ID: vocabulary.unknown, EOS_ID: vocabulary.end}
-        for place, row in (wanted | {BOS_ID: vocabulary.start}).items():
+        wanted = {PAD_ID: vocabulary.pad, UNK_ID: vocabulary.unk, EOS_ID: vocabulary.eos}
+        for place, row in (wanted | {BOS_ID: vocabulary.decoder_start}).items():
             special[place] = -1 if row is None else row
         # Hugging Face's Marian starts from its padding, fairseq's models from their end: the row then serves two ids,
         # and is predicted as one.

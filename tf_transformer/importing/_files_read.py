@@ -33,7 +33,7 @@ def recorded_files() -> Iterator[dict[pathlib.Path, FileRead]]:
 
 
 def record_file(path: pathlib.Path) -> None:
-    """Adds a file to the record, if there is one. What cannot be read is left to the reader's own message."""
+    """Add a file to the record, if there is one. What cannot be read is left to the reader's own message."""
     found = _files.get()
     if found is None or path in found:
         return

@@ -40,7 +40,7 @@ def import_model(
     keep_languages: Sequence[str] = (),
     keep_pieces_of: Sequence[str | os.PathLike] = (),
 ) -> Workdir:
-    """Writes the model at `path` as the work directory `workdir`, which must not be there, and returns it.
+    """Write the model at `path` as the work directory `workdir`, which must not be there, and return it.
 
     Everything is read and checked before anything is written, and the directory appears complete, by a rename.
 

@@ -79,7 +79,7 @@ def _sublayers(stack: str, ssru: bool) -> tuple[str, ...]:
 
 
 def _fill_biases(tensors: dict) -> bool:
-    """Puts zeros where a bias is missing; takes those of the attention out where all are. Whether they stay."""
+    """Put zeros where a bias is missing; takes those of the attention out where all are. Whether they stay."""
     attention = [name for name in tensors if "attention/" in name and name.endswith("/bias")]
     if all(tensors[name] is None for name in attention):
         for name in attention:
@@ -92,7 +92,7 @@ def _fill_biases(tensors: dict) -> bool:
 
 
 def gelu_sigmoid_as_swish(tensors: dict[str, np.ndarray]) -> None:
-    """Makes feed-forward networks of swish compute what they did with x * sigmoid(1.702 x)."""
+    """Make feed-forward networks of swish compute what they did with x * sigmoid(1.702 x)."""
     for name in tensors:
         if "/feed_forward/inner/" in name:
             tensors[name] = tensors[name] * np.float32(GELU_SIGMOID)
@@ -101,7 +101,7 @@ def gelu_sigmoid_as_swish(tensors: dict[str, np.ndarray]) -> None:
 
 
 def check_tensors(tensors: dict[str, np.ndarray], name: str) -> None:
-    """Rejects weights that are not finite."""
+    """Reject weights that are not finite."""
     for tensor, value in tensors.items():
         if not np.isfinite(value).all():
             raise ImportedModelError(

@@ -131,7 +131,7 @@ def target_pieces(model: bytes, vocabulary: Vocabulary) -> bytes:
     probabilities; its pieces are the model's, but a word may be split at other places than in training.
     """
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-    special = {vocabulary.pad, vocabulary.unknown, vocabulary.start, vocabulary.end}
+    special = {vocabulary.pad, vocabulary.unk, vocabulary.decoder_start, vocabulary.eos}
     tokens = [token for row, token in enumerate(vocabulary.tokens) if row not in special and token]
     pieces = {piece.piece for piece in proto.pieces}
     if sum(token in pieces for token in tokens) >= _SHARE * len(tokens):

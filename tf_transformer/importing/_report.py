@@ -52,7 +52,7 @@ def sample_sentence(language: str | None) -> str:
 
 
 def translate_sample(workdir: Workdir, text: str | None = None) -> dict | None:
-    """Translates a sentence with an imported model and adds it to import.json.
+    """Translate a sentence with an imported model and add it to import.json.
 
     The import is complete before: a model that needs more to translate, such as a target language, gives a warning.
 
@@ -119,7 +119,7 @@ def _search(decoding: DecodingConfig) -> str:
 
 
 def _several(workdir: Workdir) -> str:
-    """How many languages a multilingual model has, and the flags that choose among them."""
+    """Number of languages of a multilingual model, and the flags that choose among them."""
     known = workdir.tokenizers.languages
     return "" if known is None else f" ({len(known.targets)} languages; --source-language, --target-language)"
 

@@ -119,7 +119,7 @@ def _finite(digits: str) -> float:
 
 
 def _check_values(values: object) -> None:
-    """Raises ValueError for deep nesting and for strings that are not Unicode text (lone surrogates)."""
+    """Raise ValueError for deep nesting and for strings that are not Unicode text (lone surrogates)."""
     stack = [iter((values,))]
     while stack:
         for value in stack[-1]:
@@ -135,7 +135,7 @@ def _check_values(values: object) -> None:
 
 
 def _check_events(text: str) -> None:
-    """Raises ValueError for the parts of YAML that expand or construct: aliases, merge keys, tags, deep nesting."""
+    """Raise ValueError for the parts of YAML that expand or construct: aliases, merge keys, tags, deep nesting."""
     depth = 0
     for event in yaml.parse(text, Loader=_PlainLoader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):

@@ -132,7 +132,7 @@ def _dtype(storage: Storage) -> np.dtype:
 
 
 def _check_size(storage: Storage, size: int, left: int | None = None) -> None:
-    """Rejects a storage that does not have `size` bytes, or more than the `left` ones of the file."""
+    """Reject a storage that does not have `size` bytes, or more than the `left` ones of the file."""
     if storage.size * _dtype(storage).itemsize != size or (left is not None and not 0 < size <= left):
         raise ValueError(f"a storage {show(storage.key)} of {size:,} bytes that states {storage.size:,} numbers")
 

@@ -34,7 +34,7 @@ _BATCH_LINES, _BATCH_BYTES = 1000, 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Trimming:
-    """What to keep of a vocabulary.
+    """Parts of a vocabulary to keep.
 
     Attributes:
         languages: codes; the pieces of their scripts stay.
@@ -100,7 +100,7 @@ class _Side:
         self.kept |= self.names.intersection(pieces)
 
     def keep_text(self, lines: Iterator[list[str]]) -> None:
-        """Keeps the pieces of the lines, which come in batches, and all other pieces that can spell their words."""
+        """Keep the pieces of the lines, which come in batches, and all other pieces that can spell their words."""
         words: set[str] = set()
         for batch in lines:
             for pieces in _pieces(self._processor, batch):
@@ -110,7 +110,7 @@ class _Side:
             self.keep(_substrings(word, self._longest))
 
     def close(self) -> None:
-        """Keeps the substrings of kept pieces where the model merges them."""
+        """Keep the substrings of kept pieces where the model merges them."""
         if self._proto.trainer_spec.model_type != _BPE:
             return
         for piece in self.kept - self._closed:
@@ -129,7 +129,7 @@ class _Side:
         return made.SerializeToString()
 
     def check(self, model: bytes, lines: Iterator[list[str]]) -> None:
-        """Raises ImportedModelError if a kept line is split in another way than before."""
+        """Raise ImportedModelError if a kept line is split in another way than before."""
         other, checked = _processor(model), 0
         for batch in lines:
             for text, before, after in zip(batch, _pieces(self._processor, batch), _pieces(other, batch)):
@@ -151,7 +151,7 @@ def _language_tokens(external: ExternalModel) -> set[str]:
 
 def _rows(known: Vocabulary, sides: Sequence[_Side]) -> np.ndarray:
     """The rows of a vocabulary that stay: those of kept pieces, and of tokens that are no normal pieces."""
-    special = {known.end, known.unknown, known.pad, known.start}
+    special = {known.eos, known.unk, known.pad, known.decoder_start}
     kept, names = (set().union(*(getattr(side, field) for side in sides)) for field in ("kept", "names"))
     stays = (
         row in special or token in kept or (token not in names and not _UNNAMED.fullmatch(token))
@@ -209,8 +209,8 @@ def _vocabulary(known: Vocabulary, rows: np.ndarray) -> Vocabulary:
     places = {row: place for place, row in enumerate(rows.tolist())}
     return Vocabulary(
         tuple(known.tokens[row] for row in rows),
-        places[known.end],
-        *(None if row is None else places[row] for row in (known.unknown, known.pad, known.start)),
+        places[known.eos],
+        *(None if row is None else places[row] for row in (known.unk, known.pad, known.decoder_start)),
     )
 
 

@@ -118,7 +118,7 @@ def _check_type(file: pathlib.Path, name: str, kind: str, allowed: tuple[str, ..
 
 
 def _check_total(file: pathlib.Path, total: int) -> None:
-    """Rejects tensors that share their bytes so often that they are larger than their file."""
+    """Reject tensors that share their bytes so often that they are larger than their file."""
     if total > MAX_GROWTH * file.stat().st_size:
         raise ImportedModelError(
             f"{file}: expected tensors of at most the file's size. Received: {total:,} bytes. Get the file again."

@@ -37,7 +37,7 @@ class Block(keras.layers.Layer):
         attention_dropout, feed_forward_dropout: rates inside the sub-layers; the paper states none.
         activation: of the feed-forward network: name or callable, "relu" in the paper.
         norm: "post" (the paper) or "pre".
-        norm_epsilon: of the layer normalisation.
+        norm_epsilon: of the layer normalization.
         attention_bias: whether the projections of the attention have a bias.
         attention_block_size: keys per block of blockwise attention; None: plain attention.
         kernel_initializer, bias_initializer: of all projections.
@@ -115,10 +115,10 @@ class Block(keras.layers.Layer):
 
 
 class SublayersBlock(Block):
-    """Base class of one layer: sub-layers with residual connection and normalisation (section 3.1)."""
+    """Base class of one layer: sub-layers with residual connection and normalization (section 3.1)."""
 
     def _before(self, x: Any, norm: Any) -> Any:
-        """The input of a sub-layer: `x`, normalised with pre-norm."""
+        """The input of a sub-layer: `x`, normalized with pre-norm."""
         return norm(x) if self.norm == "pre" else x
 
     def _after(self, x: Any, output: Any, norm: Any, dropout: Any, training: bool | None = None) -> Any:

@@ -13,7 +13,7 @@ AUTOREGRESSIONS = ("attention", "ssru")
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class DecoderLayer(SublayersBlock):
-    """Causal self-attention or SSRU, cross-attention and feed-forward network, each with residual and normalisation.
+    """Causal self-attention or SSRU, cross-attention and feed-forward network, each with residual and normalization.
 
     The Keras masks of both inputs hide padded keys; that of `inputs` passes through.
 
@@ -143,7 +143,7 @@ def _checked_autoregression(layer: Block, autoregression: str) -> str:
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Decoder(Block):
-    """Stack of decoder layers, with a final normalisation if pre-norm.
+    """Stack of decoder layers, with a final normalization if pre-norm.
 
     It takes vectors, not ids. Masks as in `DecoderLayer`. `decoding.DecoderStep` runs it one position at a time.
 
@@ -157,7 +157,7 @@ class Decoder(Block):
         attention_dropout, feed_forward_dropout: rates inside the sub-layers; the paper states none.
         activation: of the feed-forward network: name or callable, "relu" in the paper.
         norm: "post" (the paper) or "pre".
-        norm_epsilon: of the layer normalisation.
+        norm_epsilon: of the layer normalization.
         attention_bias: whether the projections of the attention have a bias.
         attention_block_size: keys per block of blockwise attention; None: plain attention.
         kernel_initializer, bias_initializer: of all projections.

@@ -10,7 +10,7 @@ from tf_transformer.layers._block import Block, SublayersBlock
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class EncoderLayer(SublayersBlock):
-    """Self-attention and a feed-forward network, each with residual connection and normalisation.
+    """Self-attention and a feed-forward network, each with residual connection and normalization.
 
     The Keras mask of the inputs (B, S) hides padded keys and passes through. Constructor arguments: see `Encoder`.
 
@@ -68,7 +68,7 @@ class EncoderLayer(SublayersBlock):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Encoder(Block):
-    """Stack of encoder layers, with a final normalisation if pre-norm.
+    """Stack of encoder layers, with a final normalization if pre-norm.
 
     It takes vectors, not ids: with an embedding in front it is the paper's encoder, or BERT's. Masks as in
     `EncoderLayer`.
@@ -81,7 +81,7 @@ class Encoder(Block):
         attention_dropout, feed_forward_dropout: rates inside the sub-layers; the paper states none.
         activation: of the feed-forward network: name or callable, "relu" in the paper.
         norm: "post" (the paper) or "pre".
-        norm_epsilon: of the layer normalisation.
+        norm_epsilon: of the layer normalization.
         attention_bias: whether the projections of the attention have a bias.
         attention_block_size: keys per block of blockwise attention; None: plain attention.
         kernel_initializer, bias_initializer: of all projections.

@@ -14,7 +14,7 @@ class FeedForward(keras.layers.Layer):
 
     Args:
         feed_forward_dim: width between the two projections (d_ff).
-        activation: name or callable, "relu" in the paper. A callable is serialised if it is registered with Keras.
+        activation: name or callable, "relu" in the paper. A callable is serialized if it is registered with Keras.
         dropout: rate after the activation; the paper states none.
         kernel_initializer: initializer of both kernels.
         bias_initializer: initializer of both biases.

@@ -15,7 +15,7 @@ _CPU_FACTS = pathlib.Path("/proc/cpuinfo")
 
 
 class Layout(NamedTuple):
-    """How weights are stored in memory.
+    """Memory layout of weights.
 
     transposed_kernels: whether kernels are (out, in) instead of (in, out).
     columns: whether the table that logits are computed with is (D, V) instead of (V, D).

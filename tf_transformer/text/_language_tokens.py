@@ -47,7 +47,7 @@ class LanguageTokens:
         return int(self.languages is not None and self.languages.target_token)
 
     def check_target(self, code: str) -> None:
-        """Rejects a target language that the model does not have."""
+        """Reject a target language that the model does not have."""
         if self.languages is None:
             raise LanguageError(
                 f"Expected no target language: the model has one. Received: {code!r}. Leave it out, or use a "

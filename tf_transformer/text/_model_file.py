@@ -43,7 +43,7 @@ def read_model_file(path: str | os.PathLike) -> bytes:
 
 
 def check_model(data: bytes, name: str) -> None:
-    """Raises TokenizerError, naming `name`, unless `data` is a sane SentencePiece model with `</s>` and `<unk>`."""
+    """Raise TokenizerError, naming `name`, unless `data` is a sane SentencePiece model with `</s>` and `<unk>`."""
     try:
         model = sentencepiece_model_pb2.ModelProto.FromString(data)
     except DecodeError as error:
@@ -80,7 +80,7 @@ def _check_pieces(model: Any, name: str) -> None:
 
 
 def _check_charsmap(charsmap: bytes, name: str) -> None:
-    """Checks that no offset of the normaliser's double-array trie leads outside of it.
+    """Check that no offset of the normalizer's double-array trie leads outside of it.
 
     Layout: the trie's size in bytes (uint32), the trie (uint32 units), then NUL-terminated replacements.
     A unit with its top bit set is an offset into the replacements; any other leads to a block of 256 units.
@@ -88,13 +88,13 @@ def _check_charsmap(charsmap: bytes, name: str) -> None:
     size = int.from_bytes(charsmap[:4], "little")
     texts = charsmap[4 + size :]
     if len(charsmap) < 4 or size % 1024 or not size or not texts or texts[-1]:
-        raise _bad(name, "a damaged normalisation table")
+        raise _bad(name, "a damaged normalization table")
     units = np.frombuffer(charsmap, "<u4", size // 4, 4).astype(np.int64)
     is_value = units >> 31 == 1
     blocks = (np.arange(len(units)) ^ ((units >> 10) << ((units & 0x200) >> 6))) | 0xFF
     inside = np.where(is_value, (units & 0x7FFFFFFF) < len(texts), blocks < len(units))
     if not inside.all():
-        raise _bad(name, "a normalisation table that points outside of itself")
+        raise _bad(name, "a normalization table that points outside of itself")
 
 
 def _bad(name: str, what: str) -> TokenizerError:

@@ -95,7 +95,7 @@ class Subsample:
         self._seen = 0
 
     def add(self, text: bytes) -> None:
-        """Offers one text: reservoir sampling."""
+        """Offer one text: reservoir sampling."""
         self._seen += 1
         if len(self._texts) < self._max_texts:
             self._texts.append(text)

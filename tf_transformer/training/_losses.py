@@ -42,10 +42,10 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """Loss of every token, (B, T) float32, 0 on padding."""
         logits = ops.cast(y_pred, "float32")
         labels = ops.cast(y_true, "int32")
-        normaliser = ops.logsumexp(logits, axis=-1)
+        normalizer = ops.logsumexp(logits, axis=-1)
         chosen = ops.squeeze(ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1), axis=-1)
         smooth = self.label_smoothing
-        losses = normaliser - (1.0 - smooth) * chosen - smooth * ops.mean(logits, axis=-1)
+        losses = normalizer - (1.0 - smooth) * chosen - smooth * ops.mean(logits, axis=-1)
         return ops.where(ops.not_equal(labels, self.ignore_id), losses, 0.0)
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""The work directory of a run: new, resumed, written by `import`, or initialised from other weights (fine-tuning)."""
+"""The work directory of a run: new, resumed, written by `import`, or initialized from other weights (fine-tuning)."""
 
 import dataclasses
 import logging

@@ -21,7 +21,7 @@ class Adam:
         variables: Keras variables by name. Create it in the strategy's scope: the moments are replicated like them.
         beta1, beta2, epsilon: as in the paper.
         weight_decay: of AdamW (Loshchilov and Hutter 2019), decoupled from the gradient and multiplied by the learning
-            rate; biases and layer normalisation are exempt. 0: Adam.
+            rate; biases and layer normalization are exempt. 0: Adam.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Muon:
     directions with small gradients are learned as fast as those with large ones. The projections of attention are
     taken head by head, because each head is a map of its own; it also takes a fifth of the arithmetic. Each update is
     scaled to the root mean square of Adam's, and the weights decay with the learning rate (Liu et al. 2025, arXiv
-    2502.16982), so that both take the same learning rate. Embeddings, biases and layer normalisation are trained by
+    2502.16982), so that both take the same learning rate. Embeddings, biases and layer normalization are trained by
     Adam.
 
     Args:

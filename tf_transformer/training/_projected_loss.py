@@ -20,7 +20,7 @@ class LossSums(NamedTuple):
     """Sums over the tokens of a batch, to be divided once by the tokens of the update. Float32 scalars."""
 
     loss: tf.Tensor
-    """Sum of the smoothed loss, which is minimised."""
+    """Sum of the smoothed loss, which is minimized."""
     negative_log_likelihood: tf.Tensor
     """Sum of -log p(label), in nats; the exponential of its mean is the perplexity."""
     tokens: tf.Tensor
@@ -103,8 +103,8 @@ class _Chunk:
         self.table_mean = tf.reduce_mean(tf.cast(table, tf.float32), axis=0)  # (D,)
 
     def __call__(self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> ProjectedLoss:
-        _, probabilities, normaliser = self.distributions(hidden)
-        return self.gradients(hidden, labels, weights, probabilities, self.sums(hidden, labels, weights, normaliser))
+        _, probabilities, normalizer = self.distributions(hidden)
+        return self.gradients(hidden, labels, weights, probabilities, self.sums(hidden, labels, weights, normalizer))
 
     def distributions(self, hidden: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Logits and probabilities (n, V), and the logarithm of the sum of exponentials (n,)."""
@@ -112,17 +112,17 @@ class _Chunk:
         logits = logits if self.bias is None else logits + self.bias
         probabilities = tf.nn.softmax(logits)
         # The likeliest word's probability is at least 1 / V: its logarithm is always exact enough.
-        normaliser = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probabilities, axis=-1))
-        return logits, probabilities, normaliser
+        normalizer = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probabilities, axis=-1))
+        return logits, probabilities, normalizer
 
-    def sums(self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, normaliser: tf.Tensor) -> LossSums:
+    def sums(self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, normalizer: tf.Tensor) -> LossSums:
         hidden = tf.cast(hidden, tf.float32)
         chosen = tf.reduce_sum(hidden * tf.cast(tf.gather(self.table, labels), tf.float32), axis=-1)
         mean = tf.linalg.matvec(hidden, self.table_mean)
         if self.bias is not None:
             chosen, mean = chosen + tf.gather(self.bias, labels), mean + tf.reduce_mean(self.bias)
-        likelihood = normaliser - chosen
-        loss = normaliser - (1.0 - self.smoothing) * chosen - self.smoothing * mean
+        likelihood = normalizer - chosen
+        loss = normalizer - (1.0 - self.smoothing) * chosen - self.smoothing * mean
         # `where`, not the product alone: padding may have a loss that is not finite.
         weighted = (tf.where(weights > 0, weights * value, 0.0) for value in (loss, likelihood))
         return LossSums(*(tf.reduce_sum(value) for value in (*weighted, weights)))
@@ -165,9 +165,9 @@ class _TwoPasses:
     def __call__(self, hidden: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> ProjectedLoss:
         hidden = tf.concat(tf.split(hidden, 2, axis=-1), axis=0)  # (2 n, D)
         both = tf.concat([labels, labels], axis=0), tf.concat([weights, weights], axis=0) / 2
-        logits, probabilities, normaliser = self._chunk.distributions(hidden)
-        sums = self._chunk.sums(hidden, *both, normaliser)
-        divergence, gradient = _symmetric_divergence(logits - normaliser[:, None], probabilities)
+        logits, probabilities, normalizer = self._chunk.distributions(hidden)
+        sums = self._chunk.sums(hidden, *both, normalizer)
+        divergence, gradient = _symmetric_divergence(logits - normalizer[:, None], probabilities)
         result = self._chunk.gradients(hidden, *both, probabilities + self._alpha * gradient, sums)
         loss = sums.loss + self._alpha / 2 * tf.reduce_sum(tf.where(weights > 0, divergence, 0.0))
         to_hidden = tf.concat(tf.split(result.hidden_gradient, 2), axis=-1)

@@ -168,7 +168,7 @@ def test_the_validation_set_comes_once_in_one_more_shape_and_in_the_same_order(p
 
 
 def test_the_dataset_contains_no_python(prepared):
-    """So that it can be serialised, and run by the tf.data service and on the hosts of a TPU."""
+    """So that it can be serialized, and run by the tf.data service and on the hosts of a TPU."""
     for batching in ("bucket", "pack"):
         dataset = training_dataset(prepared, options(batching))
         graph = tf.compat.v1.GraphDef.FromString(dataset._as_serialized_graph().numpy())

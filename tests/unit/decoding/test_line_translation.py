@@ -8,7 +8,7 @@ from tf_transformer.text import Word
 
 
 class Shouting:
-    """A model that shouts, and keeps how many lines it was given at a time; lines longer than 20 bytes are cut."""
+    """A model that shouts, and keeps how many lines it is given at a time; lines beyond 20 bytes are truncated."""
 
     name, limit = "Shouting", 3
 

@@ -11,7 +11,7 @@ REFERENCES = ["one two three four", "six seven eight nine", ""]
 
 
 class Echo:
-    """A model whose translation is its source; sources with "six" count as cut."""
+    """A model whose translation is its source; sources with "six" count as truncated."""
 
     def translate_sentences(self, texts):
         return [Translation([text.decode()], [], b"six" in text) for text in texts]

@@ -1,4 +1,4 @@
-"""The signatures: names and shapes as promised, and what is not a list of strings is turned away by the graph."""
+"""The signatures: names and shapes as promised, and what is not a list of strings is rejected by the graph."""
 
 import numpy as np
 import pytest

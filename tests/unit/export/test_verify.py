@@ -1,4 +1,4 @@
-"""The gate: what counts as the same answer, and what is shown when one is not."""
+"""The parity check: what counts as the same answer, and what is shown when one is not."""
 
 import os
 import pathlib
@@ -35,7 +35,7 @@ EXPECTED = {
 
 
 def check(monkeypatch, **changes):
-    """Runs the gate on answers that are as expected but for `changes`."""
+    """Run the parity check on answers that are as expected but for `changes`."""
     monkeypatch.setattr(verify, "answers_of_clean_process", lambda *_: ([EXPECTED | changes], 0.5))
     return verify_export("model", ASKED, [EXPECTED])
 

@@ -33,14 +33,14 @@ def test_rows_come_in_our_order():
 
 def test_a_padding_that_starts_the_decoder_serves_both_ids():
     tokens = ["</s>", "<unk>", "a", "<pad>"]
-    order = RowOrder.of(vocabulary(tokens, "toy", start="<pad>"), 4)
+    order = RowOrder.of(vocabulary(tokens, "toy", decoder_start="<pad>"), 4)
     assert order.rows.tolist() == [3, 1, 3, 0, 2]
     assert order.invented == (2,)
     assert order.ids(vocabulary(tokens, "toy"))["<pad>"] == 0
 
 
 def test_our_own_order_stays():
-    order = RowOrder.of(vocabulary(["<pad>", "<unk>", "<s>", "</s>", "a"], "toy", start="<s>"), 5)
+    order = RowOrder.of(vocabulary(["<pad>", "<unk>", "<s>", "</s>", "a"], "toy", decoder_start="<s>"), 5)
     assert order.rows.tolist() == [0, 1, 2, 3, 4] and not order.invented
     assert order.bias(None) is None
 
@@ -102,7 +102,7 @@ def test_the_targets_pieces_are_made_where_only_the_sources_came(shared, caplog)
 
 
 def test_one_model_that_has_the_whole_vocabulary_serves_both(shared):
-    known = vocabulary(shared.pieces(range(shared.vocab_size)), "toy", start="<s>")
+    known = vocabulary(shared.pieces(range(shared.vocab_size)), "toy", decoder_start="<s>")
     assert target_pieces(shared.model, known) == shared.model
     made = tokenizer(shared.model, known, RowOrder.of(known, shared.vocab_size), "toy")
     assert made.id_map is None
@@ -115,4 +115,4 @@ def test_vocabularies_that_are_none_are_rejected():
     with pytest.raises(ImportedModelError, match="expected a vocabulary with '</s>'"):
         vocabulary(["a"], "toy")
     with pytest.raises(ImportedModelError, match="expected a vocabulary with '<s>', which the decoder starts from"):
-        vocabulary(["</s>"], "toy", start="<s>")
+        vocabulary(["</s>"], "toy", decoder_start="<s>")

@@ -104,6 +104,6 @@ REJECTED = (
 def test_settings_that_no_search_has_are_rejected(options, tmp_path):
     folder = marian_toy(tmp_path / "external").folder
     (folder / "decoder.yml").write_text(yaml.safe_dump(options))
-    match = r"decoder.yml: expected a (beam size|length normalisation|max-length-factor)"
+    match = r"decoder.yml: expected a (beam size|length normalization|max-length-factor)"
     with pytest.raises(ImportedModelError, match=match):
         read_model(folder)

@@ -10,10 +10,10 @@ B, D = 2, 6
 random = np.random.default_rng(4)
 
 
-def randomised():
+def randomized():
     layer = layers.SSRU()
     layer.build((None, None, D))
-    reference.randomise(layer)
+    reference.randomize(layer)
     return layer
 
 
@@ -23,7 +23,7 @@ def draws(length):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 8, 13])
 def test_the_parallel_form_is_the_recurrence(length):
-    layer, inputs = randomised(), draws(length)
+    layer, inputs = randomized(), draws(length)
     weights = reference.weights_of(layer)
     outputs = layer(inputs)
     for row in range(B):
@@ -31,7 +31,7 @@ def test_the_parallel_form_is_the_recurrence(length):
 
 
 def test_steps_are_the_parallel_form():
-    layer, inputs, state = randomised(), draws(7), np.zeros((B, D), "float32")
+    layer, inputs, state = randomized(), draws(7), np.zeros((B, D), "float32")
     expected = layer(inputs)
     for index in range(7):
         output, state = layer.step(tf.constant(inputs[:, index]), state)
@@ -40,7 +40,7 @@ def test_steps_are_the_parallel_form():
 
 @pytest.mark.parametrize("length", [0, 1, 9])
 def test_lengths_that_a_graph_does_not_know_give_the_same_outputs_and_gradients(length):
-    layer, inputs = randomised(), tf.constant(draws(length))
+    layer, inputs = randomized(), tf.constant(draws(length))
 
     def gradients(inputs):
         with tf.GradientTape() as tape:
@@ -55,7 +55,7 @@ def test_lengths_that_a_graph_does_not_know_give_the_same_outputs_and_gradients(
 
 
 def test_packed_sequences_do_not_see_each_other():
-    layer, inputs = randomised(), draws(7)
+    layer, inputs = randomized(), draws(7)
     segments = tf.constant([[1, 1, 1, 2, 2, 2, 2], [1, 2, 3, 3, 3, 3, 3]])
     outputs = layer(inputs, continues=continues_previous(layers.segment_mask(segments, segments)))
     for row, spans in enumerate([[(0, 3), (3, 7)], [(0, 1), (1, 2), (2, 7)]]):

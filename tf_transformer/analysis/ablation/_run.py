@@ -4,7 +4,6 @@ import dataclasses
 import logging
 import os
 import pathlib
-import platform
 import shutil
 import statistics
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tf_transformer._files import atomic_write, write_json, write_text
+from tf_transformer._processes import hardware
 from tf_transformer.analysis.ablation._report import RESULT, RowResult, Setting, ablation_figure, as_json, markdown
 from tf_transformer.analysis.ablation._rows import PAPER, AblationOptions, row_configs, run_name, with_steps
 from tf_transformer.config import Config
@@ -110,11 +110,11 @@ class Ablation:
         self._configs = self._configs_of(rows)
         title = "The rows of Table 3" if PAPER.keys() & set(rows) else "Contribution of each technique"
         self._setting = Setting(
-            command, _described(self._prepared), split, options, _hardware(), package_versions(), title
+            command, _described(self._prepared), split, options, hardware(), package_versions(), title
         )
 
     def run(self) -> tuple[list[RowResult], TrainingResult | None]:
-        """Trains what is missing.
+        """Train what is missing.
 
         Returns:
             The rows of the table in the order of the presets: those of this call, and others that finished in `workdir`
@@ -225,11 +225,3 @@ def _described(prepared: PreparedDataset) -> str:
     name = info["corpus"]["spec"]
     name = prepared.path.resolve().name if name == "files" else name
     return f"{name} {languages}, {pairs:,} training pairs, a vocabulary of {vocabulary:,}"
-
-
-def _hardware() -> str:
-    import tensorflow as tf
-
-    gpus = tf.config.list_physical_devices("GPU")
-    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "GPU") for gpu in gpus]
-    return ", ".join(names) or f"{os.cpu_count()} CPU cores ({platform.machine()})"

@@ -16,7 +16,7 @@ from ._page import write_figure as write_figure
 from ._page import write_maps as write_maps
 from ._page import write_summary as write_summary
 from ._summary import HeadSummary as HeadSummary
-from ._summary import summarise_heads as summarise_heads
+from ._summary import summarize_heads as summarize_heads
 from ._summary import summary_rows as summary_rows
 from ._summary import summary_text as summary_text
 
@@ -35,7 +35,7 @@ __all__ = [
     "position_vectors",
     "positions_figure",
     "positions_of_model",
-    "summarise_heads",
+    "summarize_heads",
     "summary_figure",
     "summary_rows",
     "summary_text",

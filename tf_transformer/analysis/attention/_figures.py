@@ -133,7 +133,7 @@ class _Grid:
             axis.set_xticks(range(len(self._keys)), self._keys, rotation=90, **self._text)
 
     def finish(self, image: AxesImage, title: str) -> None:
-        """Add the colour bar and the title."""
+        """Add the color bar and the title."""
         bar = self.figure.colorbar(image, cax=self._axes(*self._bar), label="weight")
         bar.ax.tick_params(labelsize=SMALL - 1)
         bar.ax.yaxis.label.set_fontsize(SMALL)
@@ -145,7 +145,7 @@ class _Grid:
         return self.figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
+# Okabe and Ito's colors, which color-blind readers can tell apart.
 HEAD_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#666666")
 
 _STEP = 0.26  # inches from one token to the next
@@ -166,7 +166,7 @@ def lines(
         maps: of one sentence pair.
         kind: "encoder", "decoder" or "cross".
         layer: which layer, counted from 0; -1 is the last.
-        heads: which heads, counted from 0, each in a colour of its own; None: all.
+        heads: which heads, counted from 0, each in a color of its own; None: all.
         query: the index of the only token whose lines are drawn, as in the paper's figure 3; None: all tokens.
     """
     weights = maps.weights(kind)
@@ -186,12 +186,12 @@ def lines(
     return figure
 
 
-def _lines(matrix: np.ndarray, rows: Iterable[int], colour: str, beside: float) -> LineCollection:
+def _lines(matrix: np.ndarray, rows: Iterable[int], color: str, beside: float) -> LineCollection:
     pairs = [(row, column) for row in rows for column in range(matrix.shape[1]) if matrix[row, column] >= _FAINTEST]
     strength = [float(min(1.0, matrix[pair])) for pair in pairs]
     segments = [((0.0, row + beside), (1.0, column + beside)) for row, column in pairs]
     widths = [0.4 + 2.2 * weight for weight in strength]
-    return LineCollection(segments, colors=colour, alpha=strength or None, linewidths=widths, capstyle="round")
+    return LineCollection(segments, colors=color, alpha=strength or None, linewidths=widths, capstyle="round")
 
 
 def _tokens(axis: Axes, queries: list[str], keys: list[str], looking: set[int]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "decoder-encoder attention"}
+KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,9 +27,9 @@ class AttentionMaps:
     sums to one over the keys that it may attend to.
 
     Args:
-        source: the S tokens that the encoder reads; the last is the end of the sentence, in all models but those of
+        source: the S tokens that the encoder reads; the last is EOS, in all models but those of
             others that read none.
-        target: the T tokens that the decoder reads; the first is the start symbol.
+        target: the T tokens that the decoder reads; the first is BOS.
         predicted: the T tokens that follow them: what the decoder writes at each position.
         encoder: (N, H, S, S) float32.
         decoder: (M, H, T, T).
@@ -90,7 +90,7 @@ def maps_of_ids(
     _, weights = model(inputs, training=False, return_attention_scores=True)
     return AttentionMaps(
         source=tokenizers.source.pieces(source),
-        # The start symbol is named here, because an imported model may begin with the id of its padding.
+        # BOS is named here, because an imported model may begin with the id of its padding.
         target=["<s>", *tokenizers.target.pieces(decoder_input[1:])],
         predicted=tokenizers.target.pieces(labels),
         **{kind: _stacked(weights[kind]) for kind in KINDS},

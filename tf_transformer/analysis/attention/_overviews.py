@@ -119,12 +119,12 @@ def _image(
     figure: Figure,
     axis: Axes,
     values: np.ndarray,
-    colours: str,
+    colors: str,
     limits: tuple[float | None, float | None],
     title: str,
     labels: tuple[str, str],
 ) -> None:
-    image = axis.imshow(values, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest")
+    image = axis.imshow(values, cmap=colors, vmin=limits[0], vmax=limits[1], aspect="auto", interpolation="nearest")
     axis.set_title(title, fontsize=SMALL + 1)
     axis.set_xlabel(labels[0], fontsize=SMALL)
     axis.set_ylabel(labels[1], fontsize=SMALL)

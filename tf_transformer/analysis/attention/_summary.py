@@ -35,7 +35,7 @@ class HeadSummary:
         distance: mean of |key's position - query's position|, in tokens.
         previous, same, next: the share of the weight one position before, at and after the query's own, over the
             queries that have such a key.
-        first, last: the share on the sequence's first key and on its last: the start symbol or the end of sentence.
+        first, last: the share on the sequence's first key and on its last: BOS or EOS.
         role: what the head mostly does, in words.
     """
 
@@ -63,7 +63,7 @@ _SHARES = {
 }
 
 
-def summarise_heads(
+def summarize_heads(
     model: "Transformer", tokenizers: "TokenizerPair", pairs: Iterable[tuple[str, str]]
 ) -> list[HeadSummary]:
     """The habits of every head of a Transformer over sentence pairs, in the order of kinds, layers and heads.
@@ -139,7 +139,7 @@ def _batches(
     # A source of nothing, not even EOS, has nothing to be looked at.
     rows = [row for row in zip(sources, targets) if row[0]]
     if not rows:
-        raise ValueError("Expected sentence pairs to summarise heads over. Received: none.")
+        raise ValueError("Expected sentence pairs to summarize heads over. Received: none.")
 
     def batch_size(longest: int) -> int:
         return min(BATCH_SENTENCES, BATCH_WEIGHTS // (config.num_heads * longest**2))

@@ -97,7 +97,7 @@ class FileBlock:
 
     @property
     def path(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         return f"{self.file} from line {self.first + 1}"
 
     def count(self) -> int:

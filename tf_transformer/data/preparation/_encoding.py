@@ -5,16 +5,16 @@ Nothing here imports TensorFlow, so that a worker process starts in a fraction o
 
 import collections
 import dataclasses
-import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 
 import numpy as np
 
+from tf_transformer._processes import end_with_parent
 from tf_transformer.data._pair_ids import PairIds, id_type
 from tf_transformer.data.corpora import LanguagePair, Pair
 from tf_transformer.data.preparation._spool import PairChunk
@@ -138,15 +138,8 @@ def _start_worker(encoder: Encoder) -> None:
     """Store the vocabularies for all chunks of this process; the parent handles interrupts."""
     global _worker_encoder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     _worker_encoder = encoder
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent has ended, even if the parent was killed."""
-    if (parent := parent_process()) is not None:
-        parent.join()
-    os._exit(1)
 
 
 def _encode(chunk: PairChunk) -> Encoded:

@@ -36,7 +36,10 @@ class CleanPairs:
 
 
 class Engine(Protocol):
-    """What cleans and encodes the training pairs. Every engine gives the same pairs, in the same order and shards."""
+    """Interface that cleans and encodes the training pairs.
+
+    Every engine gives the same pairs, in the same order and shards.
+    """
 
     def clean(
         self, corpus: Corpus, cleaner: Cleaner, directory: pathlib.Path, vocabulary_pairs: int, seed: int

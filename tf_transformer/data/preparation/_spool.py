@@ -133,7 +133,7 @@ class Spool:
         self.chunks: list[Chunk] = []
 
     def start_part(self, number: int, weight: float) -> None:
-        """Begins the pairs of other files, with their own weight."""
+        """Begin the pairs of other files, with their own weight."""
         if self._pending:
             self._flush()
         self._part, self._weight = number, weight

@@ -40,7 +40,7 @@ class BinaryModel:
 
 
 def read_binary_model(path: str | pathlib.Path) -> BinaryModel:
-    """Reads a model.bin; ImportedModelError names what is wrong with it."""
+    """Read a model.bin; ImportedModelError names what is wrong with it."""
     with BinaryFile(pathlib.Path(path), "a CTranslate2 model") as file:
         version = file.number("<I")
         if version not in VERSIONS:
@@ -145,12 +145,12 @@ VARIABLES = (*_TOKENS, *_FLAGS.values(), "with_target_bos", _ITS_OWN)
 
 @dataclasses.dataclass(frozen=True)
 class CTranslate2Config:
-    """The special tokens, whether sources end in one, and the epsilon of the norms."""
+    """The special tokens, whether sources end in EOS, and the epsilon of the norms."""
 
-    unknown: str
-    end: str
-    start: str
-    source_end: bool
+    unk: str
+    eos: str
+    decoder_start: str
+    add_source_eos: bool
     epsilon: float
 
 
@@ -164,8 +164,8 @@ def read_config(directory: pathlib.Path, binary: BinaryModel) -> CTranslate2Conf
     tokens[_START] = values.get(_START, tokens["bos_token"])
     if tokens[_START] is None:
         raise ImportedModelError(
-            f"{name}: expected a token as {_START}. Received: null. A model that needs a start token with each "
-            "sentence cannot be imported."
+            f"{name}: expected a token as {_START}. Received: null. A model that takes a first token with "
+            "each sentence cannot be imported."
         )
     for field, token in tokens.items():
         if not isinstance(token, str) or not token:
@@ -176,7 +176,7 @@ def read_config(directory: pathlib.Path, binary: BinaryModel) -> CTranslate2Conf
             raise ImportedModelError(f"{name}: expected true or false as {field}. Received: {show(flag)}.")
     if flags["add_source_bos"]:
         raise ImportedModelError(
-            f"{name}: expected false as add_source_bos. Received: true. Sources with a start token cannot be imported."
+            f"{name}: expected false as add_source_bos. Received: true. Sources that begin with BOS cannot be imported."
         )
     epsilon = _epsilon(values.get("layer_norm_epsilon"), name)
     return CTranslate2Config(tokens["unk_token"], tokens["eos_token"], tokens[_START], flags["add_source_eos"], epsilon)

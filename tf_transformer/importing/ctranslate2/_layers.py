@@ -115,7 +115,7 @@ class CTranslate2Layers:
         return kernel, bias
 
     def check_all_read(self) -> None:
-        """Rejects a model with variables that none of our layers has."""
+        """Reject a model with variables that none of our layers has."""
         for name in sorted(self._variables.keys() - self._read):
             off = _MUST_BE_OFF.fullmatch(name) and not self._variables[name].any()
             if not off and not _WITHOUT_EFFECT.fullmatch(name):

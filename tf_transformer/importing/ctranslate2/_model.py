@@ -80,7 +80,7 @@ def read_ctranslate2(
         target=target,
         source_pieces=pieces[0],
         target_pieces=pieces[1],
-        source_end=config.source_end,
+        add_source_eos=config.add_source_eos,
         search=_DEFAULT_SEARCH,
     )
 
@@ -88,9 +88,9 @@ def read_ctranslate2(
 def _vocabularies(
     directory: pathlib.Path, config: CTranslate2Config, from_zeros: bool
 ) -> tuple[Vocabulary, Vocabulary]:
-    end, unknown, start = config.end, config.unknown, None if from_zeros else config.start
+    eos, unk, start = config.eos, config.unk, None if from_zeros else config.decoder_start
     if (shared := _tokens(directory, "shared_vocabulary")) is not None:
-        both = vocabulary(shared, f"{directory}/shared_vocabulary", end, unknown, start=start)
+        both = vocabulary(shared, f"{directory}/shared_vocabulary", eos, unk, decoder_start=start)
         return both, both
     source, target = (_tokens(directory, f"{side}_vocabulary") for side in ("source", "target"))
     if source is None or target is None:
@@ -100,8 +100,8 @@ def _vocabularies(
         )
     source_start = start if start in source else None
     return (
-        vocabulary(source, f"{directory}/source_vocabulary", end, unknown, start=source_start),
-        vocabulary(target, f"{directory}/target_vocabulary", end, unknown, start=start),
+        vocabulary(source, f"{directory}/source_vocabulary", eos, unk, decoder_start=source_start),
+        vocabulary(target, f"{directory}/target_vocabulary", eos, unk, decoder_start=start),
     )
 
 

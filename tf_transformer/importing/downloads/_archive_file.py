@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def download_archive(url: str, sha256: str | None = None) -> Download:
-    """Downloads an archive, unless the cache has it.
+    """Download an archive, unless the cache has it.
 
     Args:
         sha256: checksum that the archive must have.
@@ -163,7 +163,7 @@ def _receive(response: "requests.Response", opened: BinaryIO, start: int, total:
 
 
 def _check_content(part: pathlib.Path, url: str, sha256: str | None, advice: str) -> None:
-    """Rejects a complete file that is not the archive; it is removed then."""
+    """Reject a complete file that is not the archive; it is removed then."""
     found = sha256_of_file(part)
     if sha256 is not None and found != sha256:
         problem = f"expected the SHA-256 {sha256}. Received: {found}"
@@ -179,7 +179,7 @@ def _check_content(part: pathlib.Path, url: str, sha256: str | None, advice: str
 
 
 def _strong_version(response: "requests.Response") -> str | None:
-    """What If-Range may be compared with: a strong ETag, or the date of the last change."""
+    """Version for If-Range: a strong ETag, or the date of the last change."""
     tag = response.headers.get("ETag", "")
     return tag if tag.startswith('"') else response.headers.get("Last-Modified")
 

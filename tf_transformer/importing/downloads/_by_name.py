@@ -16,7 +16,7 @@ def is_remote(path: object) -> bool:
 
 
 def download_model(name: str, sha256: str | None = None) -> Download:
-    """Downloads the model `hf:OWNER/NAME`, `hf:OWNER/NAME@REVISION` or `https://….zip`, unless it is in the cache.
+    """Download the model `hf:OWNER/NAME`, `hf:OWNER/NAME@REVISION` or `https://….zip`, unless it is in the cache.
 
     Args:
         sha256: expected checksum of an archive.

@@ -1,4 +1,4 @@
-"""What all downloads have: the result, attempts with pauses, checksums, and which addresses are allowed."""
+"""Shared parts of downloads: the result, attempts with pauses, checksums, and which addresses are allowed."""
 
 import dataclasses
 import hashlib
@@ -51,7 +51,7 @@ class TemporaryError(Exception):
 
 
 def retry(attempt: Callable[[], Result], what: str, advice: str) -> Result:
-    """Calls `attempt` until it raises no TemporaryError, at most `ATTEMPTS` times with growing pauses.
+    """Call `attempt` until it raises no TemporaryError, at most `ATTEMPTS` times with growing pauses.
 
     Args:
         what: name of the model, for messages.
@@ -72,13 +72,13 @@ def retry(attempt: Callable[[], Result], what: str, advice: str) -> Result:
 
 
 def check_digits(sha256: str) -> None:
-    """Raises ImportedModelError for what is no SHA-256."""
+    """Raise ImportedModelError for what is no SHA-256."""
     if not _SHA256.fullmatch(sha256):
         raise ImportedModelError(f"Expected a SHA-256 of 64 hexadecimal digits. Received: {sha256[:80]!r}.")
 
 
 def check_sha256(file: pathlib.Path, expected: str) -> None:
-    """Raises ImportedModelError if a file has another checksum."""
+    """Raise ImportedModelError if a file has another checksum."""
     check_digits(expected)
     found = sha256_of_file(file)
     if found != expected:

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 def download_repository(name: str) -> Download:
-    """Downloads the files of `hf:OWNER/NAME[@REVISION]` that an import reads.
+    """Download the files of `hf:OWNER/NAME[@REVISION]` that an import reads.
 
     The revision is resolved to a commit first, so that all files belong together; the commit is recorded.
     """
@@ -130,7 +130,7 @@ def _ask(api: "HfApi", repository: str, revision: str, advice: str) -> Any:
 
 
 def _check_info(info: Any, name: str) -> None:
-    """Rejects a description of a repository without a commit, or of files without names and sizes."""
+    """Reject a description of a repository without a commit, or of files without names and sizes."""
     files = info.siblings
     named = isinstance(files, list) and all(
         isinstance(file.rfilename, str)
@@ -155,7 +155,7 @@ def _cached(api: "HfApi", repository: str, revision: str) -> pathlib.Path | None
 
 
 def _fetch(api: "HfApi", repository: str, commit: str, file: Any, advice: str) -> None:
-    """Downloads one file into the hub's cache, or resumes it; a file with other content is removed."""
+    """Download one file into the hub's cache, or resumes it; a file with other content is removed."""
     try:
         path = _downloaded(api, repository, file.rfilename, commit)
     except Exception as error:  # as above
@@ -167,7 +167,7 @@ def _fetch(api: "HfApi", repository: str, commit: str, file: Any, advice: str) -
 
 
 def _difference(path: pathlib.Path, file: Any) -> str | None:
-    """How a file differs from what the hub states; None if it does not."""
+    """Difference of a file from the description of the hub; None if there is none."""
     size = path.stat().st_size
     if file.size is not None and size != file.size:
         return f"expected {file.size:,} bytes. Received: {size:,} bytes"
@@ -191,7 +191,7 @@ def _explained(error: Exception, what: str, advice: str) -> Exception:
 
 
 def _advice(api: "HfApi", repository: str, revision: str, files: Iterable[str]) -> str:
-    """What to download by hand, and where to put it."""
+    """Files to download by hand, and their place."""
     name = repository.rpartition("/")[2]
     addresses = [f"  {api.endpoint}/{repository}/resolve/{revision}/{file}" for file in files][:_LISTED]
     if addresses:

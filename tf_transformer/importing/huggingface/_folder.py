@@ -1,4 +1,4 @@
-"""What the Hugging Face folders of all families have: config.json, weights by PyTorch's names, a model card.
+"""Shared parts of Hugging Face folders: config.json, weights by PyTorch's names, a model card.
 
 config.json                        the architecture
 generation_config.json             the search
@@ -70,7 +70,7 @@ class Settings:
         return _ACTIVATIONS[name]
 
     def check_stacks(self) -> None:
-        """Rejects stacks that differ in more than their depth."""
+        """Reject stacks that differ in more than their depth."""
         for field, most in (("attention_heads", MAX_HEADS), ("ffn_dim", MAX_FEED_FORWARD_DIM)):
             encoder = self.number(f"encoder_{field}", most)
             self.require(f"decoder_{field}", encoder, self.get(f"decoder_{field}"))
@@ -125,7 +125,7 @@ class Weights:
         return self.norm_at(f"model.{stack}.layer_norm")
 
     def norm_at(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """gamma and beta of a layer normalisation."""
+        """gamma and beta of a layer normalization."""
         return self.first(1, f"{name}.weight"), self.first(1, f"{name}.bias")
 
     def embeddings(self, tied: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -153,7 +153,7 @@ class Weights:
         return present[0] if present else None
 
     def ignore(self, *prefixes: str) -> None:
-        """Counts weights that begin so as read: tables that we compute."""
+        """Count weights that begin so as read: tables that we compute."""
         self._read |= {name for name in self._values if name.startswith(prefixes)}
 
     def first(self, rank: int | None, *names: str, optional: bool = False) -> Any:

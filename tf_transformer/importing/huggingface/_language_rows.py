@@ -93,7 +93,7 @@ class TokenizerFiles:
         codes = {str(self.kind.code(token)): row for token, row in rows.items()}
         legacy = self.settings.get("legacy_behaviour") is True and self.kind.name == "NLLB-200"
         languages = Languages(codes, place="end" if legacy else "start")
-        return Vocabulary(found.tokens, special["eos"], found.unknown, special["pad"], special["start"]), languages
+        return Vocabulary(found.tokens, special["eos"], found.unk, special["pad"], special["start"]), languages
 
     def language_pair(self, languages: Languages, forced: object) -> tuple[str | None, str | None]:
         """The languages that the folder states: those of its tokenizer, or of the first token that it forces."""

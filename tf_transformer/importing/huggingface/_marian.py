@@ -99,7 +99,7 @@ def _vocabulary(file: pathlib.Path, config: Settings, size: int) -> Vocabulary:
     for name, row in (("eos_token_id", ends), ("pad_token_id", pad), ("decoder_start_token_id", start)):
         if type(row) is not int or not 0 <= row < len(tokens):
             raise ImportedModelError(f"{file}: expected a row of it as config.json's {name}. Received: {show(row)}.")
-    return Vocabulary(found.tokens, ends, found.unknown, pad, start)
+    return Vocabulary(found.tokens, ends, found.unk, pad, start)
 
 
 def _languages(directory: pathlib.Path) -> tuple[str | None, str | None]:

@@ -143,7 +143,7 @@ def _ids_of_pieces(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def read_shortlist(path: pathlib.Path) -> MarianShortlist:
-    """Reads a `lex.*.bin`: magic number, checksum, two counts, two lengths (uint64 each), offsets, target rows."""
+    """Read a `lex.*.bin`: magic number, checksum, two counts, two lengths (uint64 each), offsets, target rows."""
     with BinaryFile(path, "a shortlist of Marian") as file:
         if file.number("<Q") != SHORTLIST_MAGIC:
             raise file.error("a file that is not in Marian's binary format")

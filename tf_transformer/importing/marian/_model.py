@@ -167,7 +167,7 @@ class _DecoderFile:
         return [found[0], found[-1]]
 
     def search(self) -> dict:
-        """Beam size, length normalisation and limit. Marian does not normalise unless an option asks for it."""
+        """Beam size, length normalization and limit. Marian does not normalize unless an option asks for it."""
         if self.file is None:
             return {}
         normalize = self.options.get("normalize", 0)

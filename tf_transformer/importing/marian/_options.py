@@ -33,7 +33,7 @@ _REQUIRED: dict[str, tuple] = {
     "ulr": (False,),
 }
 # Before, after and above the layers. The second has its final norm since Marian 1.10, which also corrected its
-# self-attention: older versions normalised the queries alone.
+# self-attention: older versions normalized the queries alone.
 _NORMS = {("", "dan", ""): "post", ("n", "da", "n"): "pre"}
 # A model that does not say what it is has another default in each version of Marian.
 _MUST_BE_SAID = ("type",)

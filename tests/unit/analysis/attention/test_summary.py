@@ -10,7 +10,7 @@ from toy_attention import SENTENCES, toy_model, toy_tokenizers
 
 from tf_transformer.analysis.attention._maps import KINDS
 from tf_transformer.analysis.attention._overviews import summary_figure
-from tf_transformer.analysis.attention._summary import role_of, summarise_heads, summary_csv, summary_rows, summary_text
+from tf_transformer.analysis.attention._summary import role_of, summarize_heads, summary_csv, summary_rows, summary_text
 
 PAIRS = [(source, target) for source in SENTENCES for target in SENTENCES[:2]]
 
@@ -42,7 +42,7 @@ class _KnownHeads:
 
 @pytest.fixture(scope="module")
 def known():
-    heads = summarise_heads(_KnownHeads(), toy_tokenizers(), PAIRS)
+    heads = summarize_heads(_KnownHeads(), toy_tokenizers(), PAIRS)
     return {(head.kind, head.head): head for head in heads}
 
 
@@ -72,7 +72,7 @@ def test_distance_in_tokens(known):
 
 
 def test_a_real_model_is_summarised_head_by_head():
-    heads = summarise_heads(toy_model(), toy_tokenizers(), PAIRS[:3])
+    heads = summarize_heads(toy_model(), toy_tokenizers(), PAIRS[:3])
     assert [(head.kind, head.layer, head.head) for head in heads] == [
         (kind, layer, head)
         for kind, layers in (("encoder", 3), ("decoder", 2), ("cross", 2))
@@ -85,9 +85,9 @@ def test_a_real_model_is_summarised_head_by_head():
 
 def test_batches_change_nothing(monkeypatch):
     model = toy_model()
-    together = summarise_heads(model, toy_tokenizers(), PAIRS)
+    together = summarize_heads(model, toy_tokenizers(), PAIRS)
     monkeypatch.setattr("tf_transformer.analysis.attention._summary.BATCH_SENTENCES", 1)
-    alone = summarise_heads(model, toy_tokenizers(), PAIRS)
+    alone = summarize_heads(model, toy_tokenizers(), PAIRS)
     for one, other in zip(together, alone):
         assert one.entropy == pytest.approx(other.entropy, abs=1e-5)
         assert one.distance == pytest.approx(other.distance, abs=1e-5)
@@ -102,7 +102,7 @@ def test_roles_without_a_favourite_position():
 
 def test_no_pairs_are_rejected():
     with pytest.raises(ValueError, match="Received: none"):
-        summarise_heads(toy_model(), toy_tokenizers(), [])
+        summarize_heads(toy_model(), toy_tokenizers(), [])
 
 
 def test_tables_say_the_same(known):

@@ -3,7 +3,7 @@
 const ROW = 26;
 const FAINTEST = 0.02;
 
-function colourRamp() {
+function colorRamp() {
   const probe = document.createElement("canvas").getContext("2d");
   const style = getComputedStyle(document.documentElement);
   const [zero, one] = ["--zero", "--one"].map(name => {
@@ -41,7 +41,7 @@ function drawMatrix(canvas, map, kind, mark) {
   context.scale(sharp, sharp);
   context.font = font;
   context.textBaseline = "middle";
-  const ramp = colourRamp();
+  const ramp = colorRamp();
   for (let row = 0; row < map.rows; row++) {
     for (let column = 0; column < map.columns; column++) {
       context.fillStyle = `rgb(${ramp(map.at(row, column)).join(",")})`;

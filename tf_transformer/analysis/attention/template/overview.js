@@ -1,7 +1,7 @@
 "use strict";
 // The grid of all layers and heads, the matrix's pointer, the theme, and the start.
 function buildOverview() {
-  const kind = kindNow(), heads = [...Array(kind.heads).keys(), MEAN], ramp = colourRamp(), parts = [];
+  const kind = kindNow(), heads = [...Array(kind.heads).keys(), MEAN], ramp = colorRamp(), parts = [];
   const name = (text, column) => {
     const label = document.createElement("span");
     label.className = column ? "name column" : "name";
@@ -61,7 +61,7 @@ function isDark() {
 
 function themeChanged() {
   $("theme").textContent = isDark() ? "Light" : "Dark";
-  $("theme").setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`);
+  $("theme").setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colors`);
   buildOverview();
   choose({});
 }
