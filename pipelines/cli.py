@@ -47,7 +47,7 @@ INTERRUPTED = 130
 class _Help(argparse.HelpFormatter):
     """Help formatter that fills paragraphs to the width of the terminal, except indented ones, which are commands."""
 
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
+    def _fill_text(self, text: str, width: int, indent: str) -> str:  # Private API of argparse.
         paragraphs = re.split(r"\n{2,}", text.strip("\n"))
         return "\n\n".join(
             part if part.startswith("    ") else textwrap.fill(part, width, break_on_hyphens=False)
@@ -123,7 +123,7 @@ def _reject_unknown_flags(parser: argparse.ArgumentParser, words: list[str]) -> 
     for word in words[: words.index("--")] if "--" in words else words:
         flag = word.partition("=")[0]
         if flag.startswith("--") and not any(name.startswith(flag) for name in known):
-            parser.error(f"There is no flag {flag}.{_closest(flag, known)}")
+            parser.error(f"Expected a flag listed above. Received: {flag}.{_closest(flag, known)}")
 
 
 def _closest(word: str, known: Iterable[str]) -> str:

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the whole dataset.json instead of a summary")
 
 
-def _add_cleaning(group: argparse._ArgumentGroup) -> None:
+def _add_cleaning(group: Any) -> None:
     group.add_argument("--max-length", type=int, default=256, metavar="N",
                        help="drop pairs with more words or tokens on a side (default 256)")  # fmt: skip
     group.add_argument("--max-ratio", type=float, default=3.0, metavar="X",

@@ -60,7 +60,10 @@ class TypedFields:
     def _type(cls, field: str) -> Any:
         types_by_name = cls._types()
         if field not in types_by_name:
-            raise ConfigError(f"{cls._where(field[:100])} does not exist. Fields: {', '.join(types_by_name)}.")
+            section = getattr(cls, "section", cls.__name__)
+            raise ConfigError(
+                f"Expected a field of {section}: {', '.join(types_by_name)}. Received: {cls._where(field[:100])}."
+            )
         return types_by_name[field]
 
     @classmethod

@@ -297,8 +297,7 @@ class Config(TypedFields):
         sections: dict[str, Any] = {"model": self.model, "training": self.training, "decoding": self.decoding}
         if not equals or not dot or name not in sections:
             raise ConfigError(
-                f"A setting looks like section.field=value with a section of {', '.join(sections)}. Received: "
-                f"{setting!r}."
+                f"Expected section.field=value with a section of {', '.join(sections)}. Received: {setting!r}."
             )
         changed = dataclasses.replace(sections[name], **{field: sections[name].parse(field, text.strip())})
         return dataclasses.replace(self, **{name: changed})

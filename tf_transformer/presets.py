@@ -135,7 +135,7 @@ ROWS: dict[str, Config] = PRESETS | {config.preset: config for config in RECIPE}
 def get_preset(name: str) -> Config:
     """The preset, or row of an ablation, called `name`."""
     if name not in ROWS:
-        raise ConfigError(f"There is no preset {name!r}. Presets: {', '.join(PRESETS)}.")
+        raise ConfigError(f"Expected one of the presets {', '.join(PRESETS)}. Received: {name!r}.")
     return ROWS[name]
 
 

@@ -69,6 +69,7 @@ class Connection(web.RequestHandler):
         A client that has disconnected looks the same at first. An interim response distinguishes them: its system
         resets the connection.
         """
+        # Private API: aiohttp's `_waiter`, `_loop` and `_kwargs`; see tests/unit/test_private_apis.py.
         if self._waiter is not None and not self._waiter.done():
             return None  # no request came: close
         self._half_closed = True

@@ -124,7 +124,7 @@ def test_a_split_that_there_is_not_is_rejected_before_training(data, tmp_path):
 
 def test_rows_are_checked(data, tmp_path, capsys):
     assert main(["ablate", "--data", str(data), "--workdir", str(tmp_path / "rows"), "--rows", "base,Z"]) == 1
-    assert "There is no preset 'Z'" in capsys.readouterr().err
+    assert "Received: 'Z'" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -4,10 +4,14 @@ A failure after an upgrade names the module to change and what to look for.
 """
 
 import argparse
+import asyncio
 import pathlib
 import re
 
+import aiohttp.web
+import numpy as np
 import pytest
+import sacrebleu
 import tensorflow as tf
 import tensorflow_text
 
@@ -22,7 +26,10 @@ PLACES = {
     r"tensorflow\.python\.(?!framework|saved_model)": [],
     r"keras\.src": [],
     r"Inplace(Update|Add|Sub)|tf\.compat\.v1": ["tf_transformer/decoding/_decoder_step.py"],
-    r"_option_string_actions": ["pipelines/cli.py"],
+    r"_option_string_actions|_fill_text": ["pipelines/cli.py"],
+    r"argparse\._": [],
+    r"\._(mean|ci)\b": ["tf_transformer/evaluation/_scores.py"],
+    r"self\._waiter\b": ["export/serving/_http.py"],
     r"_resource_handle\b": ["export/_stored_weights.py"],
 }
 
@@ -112,3 +119,22 @@ def test_the_flags_of_a_parser():
     parser.add_argument_group("group").add_argument("--flag")
     known = set(getattr(parser, "_option_string_actions", ()))
     check(known == {"-h", "--help", "--flag"}, "Python", "pipelines/cli.py", "ArgumentParser._option_string_actions")
+    filled = argparse.HelpFormatter("prog")._fill_text("a\nb", 20, "")
+    check(filled == "a b", "Python", "pipelines/cli.py", "HelpFormatter._fill_text(text, width, indent)")
+
+
+def test_the_confidence_interval():
+    result = sacrebleu.metrics.CHRF().corpus_score(["a b c"] * 4, [["a b d"] * 4], n_bootstrap=8)
+    known = all(np.isfinite(getattr(result, name, np.nan)) for name in ("_mean", "_ci"))
+    check(known, "sacrebleu", "tf_transformer/evaluation/_scores.py", "Score._mean and Score._ci of n_bootstrap > 1")
+
+
+def test_the_server_of_aiohttp():
+    async def names():
+        server = aiohttp.web.Server(None)
+        handler = server()
+        return {*vars(server), *(name for name in dir(handler) if hasattr(handler, name))}
+
+    expected = {"_loop", "_kwargs", "_waiter"}
+    what = "Server._loop, Server._kwargs and RequestHandler._waiter (what a connection waits for)"
+    check(expected <= asyncio.run(names()), "aiohttp", "export/serving/_http.py", what)

@@ -145,7 +145,7 @@ class PreparedDataset:
         if split not in self.info["splits"] or split == "train":
             known = [name for name in self.splits if name != "train"]
             raise PreparedError(
-                f"{self.path} has no text of a split {split!r}, only of {known}. Prepare it with "
+                f"{self.path}: expected the text of one of the splits {known}. Received: {split!r}. Prepare it with "
                 f"--{split}-source and --{split}-target."
             )
         sources, references = (self._read_lines(split, side) for side in ("source", "target"))
@@ -201,11 +201,13 @@ class PreparedDataset:
             data = path.read_bytes()
         except OSError as error:
             raise PreparedError(
-                f"{path}: cannot be read ({error.strerror}). Prepare the directory again with --overwrite."
+                f"{path}: expected a readable file. Received: {error.strerror}. Prepare the directory again with "
+                "--overwrite."
             ) from None
         if hashlib.sha256(data).hexdigest() != expected:
             raise PreparedError(
-                f"{path}: it has changed since it was prepared. Restore it, or prepare again with --overwrite."
+                f"{path}: expected the file as it was prepared. Received: one that has changed since. Restore it, or "
+                "prepare again with --overwrite."
             )
         return data.decode().split("\n")[:-1]
 

@@ -9,6 +9,7 @@ from ._beam_search import beam_search as beam_search
 from ._checks import LengthRange as LengthRange
 from ._decoder_step import DecoderStep as DecoderStep
 from ._documents import WARNINGS as WARNINGS
+from ._options import CandidateVocabulary as CandidateVocabulary
 from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
 from ._options import Step as Step
@@ -38,6 +39,7 @@ __all__ = [
     "WARNINGS",
     "Alignment",
     "CandidateTable",
+    "CandidateVocabulary",
     "DecoderStep",
     "DocumentTranslation",
     "ExportedModel",

@@ -55,7 +55,8 @@ def beam_search(
     """
     if options.needs_attention and source_length is None:
         raise ValueError(
-            "A coverage_penalty, or track_coverage, needs source_length, the size of StepResult.attention; pass it."
+            "Expected source_length with coverage_penalty or track_coverage. Received: None. Pass the size of "
+            "StepResult.attention."
         )
     if options.beam_size == 1:
         return greedy_search(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tf_transformer.decoding._options import NEG_INF, SearchOptions, StepResult, Vocabulary
+from tf_transformer.decoding._options import NEG_INF, CandidateVocabulary, SearchOptions, StepResult
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 32, 160
 """Logits per block. If a number in this range divides the vocabulary size, no copy of the logits is made."""
@@ -27,7 +27,10 @@ def top_candidates(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]
     """
     vocab_size = logits.shape[-1]
     if vocab_size is None:
-        raise ValueError("The last axis of the logits, the vocabulary, must have a static size; use tf.ensure_shape.")
+        raise ValueError(
+            f"Expected logits whose last axis, the vocabulary, has a static size. Received: shape {logits.shape}. Use "
+            "tf.ensure_shape."
+        )
     size = _block_size(vocab_size, count)
     if vocab_size < max(SMALL * max(size, count), size * count):  # the latter: fewer blocks than candidates
         return tf.math.top_k(logits, min(count, vocab_size))
@@ -132,7 +135,7 @@ def force_prefix(
 
 
 def forbid_repeats(
-    logits: tf.Tensor, history: tf.Tensor, index: tf.Tensor, size: int, vocabulary: Vocabulary | None = None
+    logits: tf.Tensor, history: tf.Tensor, index: tf.Tensor, size: int, vocabulary: CandidateVocabulary | None = None
 ) -> tf.Tensor:
     """Logits without the ids that would end an n-gram a second time.
 

@@ -43,7 +43,7 @@ class Step(NamedTuple):
     ancestors: tf.Tensor
 
 
-class Vocabulary(NamedTuple):
+class CandidateVocabulary(NamedTuple):
     """The ids that have logits, where these are not all ids.
 
     ids: (U,) int32, the id of each column, ascending; columns of padding have the id 0 and logits of NEG_INF.
@@ -67,7 +67,7 @@ class StepResult(NamedTuple):
     logits: tf.Tensor
     state: Any
     attention: tf.Tensor | None = None
-    vocabulary: Vocabulary | None = None
+    vocabulary: CandidateVocabulary | None = None
 
 
 StepFunction = Callable[[Step, Any], StepResult]

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tf_transformer._files import atomic_write, sha256_of_file
 from tf_transformer.decoding._candidates import COLUMN_BLOCK, MIN_COLUMNS
-from tf_transformer.decoding._options import Vocabulary
+from tf_transformer.decoding._options import CandidateVocabulary
 from tf_transformer.text import TokenizerPair
 
 _FORMAT = 1
@@ -107,7 +107,7 @@ class Candidates(NamedTuple):
     allowed: (B, U) bool, the columns that are candidates of each row.
     """
 
-    vocabulary: Vocabulary
+    vocabulary: CandidateVocabulary
     allowed: tf.Tensor
 
 
@@ -167,4 +167,4 @@ def _union(allowed: tf.Tensor, vocab_size: int) -> Candidates:
     padded = tf.pad(ids, [[0, columns - count]])
     own = tf.gather(allowed, padded, axis=1) & (tf.range(columns) < count)
     places = tf.where(anywhere, tf.cumsum(tf.cast(anywhere, tf.int32)) - 1, -1)
-    return Candidates(Vocabulary(padded, tf.ensure_shape(places, [vocab_size])), own)
+    return Candidates(CandidateVocabulary(padded, tf.ensure_shape(places, [vocab_size])), own)

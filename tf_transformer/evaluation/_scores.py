@@ -137,7 +137,7 @@ def _score(name: str, metric: Any, hypotheses: Sequence[str], references: Sequen
     signature = metric.get_signature().format()
     if not bootstrap:
         return Score(name, float(result.score), signature)
-    # sacreBLEU keeps the interval in private fields, and formats it only into its text.
+    # Private API: sacreBLEU formats the interval into its text only; see tests/unit/test_private_apis.py.
     return Score(name, float(result.score), signature, float(result._mean), float(result._ci))
 
 
@@ -159,7 +159,9 @@ def check_tokenizer(tokenizer: str | None) -> None:
     try:
         sacrebleu.metrics.BLEU(tokenize=tokenizer)
     except Exception as error:  # a package, a dictionary or a download that is missing
-        raise ValueError(f"sacreBLEU's tokenizer {tokenizer!r} does not work here: {error}") from error
+        raise ValueError(
+            f"Expected a tokenizer of sacreBLEU that works here. Received: {tokenizer!r}, which fails: {error}"
+        ) from error
 
 
 def tokenizer_name(score: Score) -> str:

@@ -130,8 +130,9 @@ def _workers_in_environment() -> list[str]:
 def _cluster() -> None:
     if not _workers_in_environment():
         raise StrategyError(
-            "The strategy 'multi-worker' needs TF_CONFIG in the environment of every worker, such as "
-            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
+            "Expected TF_CONFIG with a cluster in the environment of every worker for the strategy 'multi-worker', "
+            'such as {"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}. '
+            f"Received: {os.environ.get('TF_CONFIG') or 'none'}."
         )
 
 
@@ -155,7 +156,8 @@ def _split_cpu(replicas: int) -> None:
     except RuntimeError:
         if len(tf.config.list_logical_devices("CPU")) < replicas:
             raise StrategyError(
-                "The CPU can be split into replicas only before TensorFlow is used. Create the strategy first."
+                f"Expected a CPU that can be divided into {replicas} replicas. Received: one that TensorFlow uses "
+                "already. Create the strategy first."
             ) from None
 
 

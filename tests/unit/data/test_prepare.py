@@ -97,7 +97,7 @@ def test_validation_and_test_are_plain_text(prepared):
     assert sources == [source.decode() for source, _ in pairs(4000, 37)]
     assert references == [target.decode() for _, target in pairs(4000, 37)]
     assert len(prepared.lines("validation")[0]) == 31
-    with pytest.raises(PreparedError, match="no text of a split 'train'"):
+    with pytest.raises(PreparedError, match=r"the text of one of the splits .* Received: 'train'"):
         prepared.lines("train")
 
 
@@ -211,7 +211,7 @@ def test_a_replaced_directory_that_a_kill_left_is_no_obstacle(copy):
 def test_a_work_directory_is_never_replaced(copy):
     (copy / "checkpoints" / "step-00000010").mkdir(parents=True)
     for overwrite in (False, True):
-        with pytest.raises(PreparedError, match="is the work directory of a model"):
+        with pytest.raises(PreparedError, match="the work directory of a model"):
             prepare(corpus(), copy, OPTIONS, overwrite=overwrite)
     assert (copy / "checkpoints" / "step-00000010").is_dir()
 
@@ -226,7 +226,7 @@ def test_pairs_of_spaces_that_are_not_ascii_are_dropped_and_counted(tmp_path):
 
 def test_a_directory_of_something_else_is_never_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(PreparedError, match="is no prepared directory"):
+    with pytest.raises(PreparedError, match=r"which has no dataset\.json"):
         prepare(corpus(), tmp_path, OPTIONS, overwrite=True)
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
@@ -360,7 +360,7 @@ class TestDamage:
 
     def test_text(self, copy):
         (copy / "test.target.txt").write_text("changed\n")
-        with pytest.raises(PreparedError, match=r"test\.target\.txt: it has changed"):
+        with pytest.raises(PreparedError, match=r"test\.target\.txt: expected the file as it was prepared"):
             PreparedDataset(copy).lines("test")
 
     def test_a_missing_or_truncated_shard_is_named_before_anything_is_read(self, copy):

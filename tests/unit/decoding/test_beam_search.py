@@ -202,5 +202,5 @@ def test_options_say_what_is_wrong():
         SearchOptions(EOS, beam_size=2, nbest=3)
     with pytest.raises(ValueError, match="forbidden_ids"):
         SearchOptions(EOS, forbidden_ids=(EOS,))
-    with pytest.raises(ValueError, match="needs source_length"):
+    with pytest.raises(ValueError, match="Expected source_length with coverage_penalty"):
         beam_search(None, None, None, None, SearchOptions(EOS, coverage_penalty=1.0))

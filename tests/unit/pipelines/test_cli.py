@@ -52,9 +52,9 @@ def test_an_unknown_verb_fails_with_the_closest(capsys):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["train", "--dta", "d", "--workdir", "w"], "There is no flag --dta. Did you mean --data?"),
-        (["translate", "--beamsize=4"], "There is no flag --beamsize. Did you mean --beam-size?"),
-        (["presets", "--xyz", "1"], "There is no flag --xyz.\n"),
+        (["train", "--dta", "d", "--workdir", "w"], "Received: --dta. Did you mean --data?"),
+        (["translate", "--beamsize=4"], "Received: --beamsize. Did you mean --beam-size?"),
+        (["presets", "--xyz", "1"], "Received: --xyz.\n"),
     ],
 )
 def test_a_misspelt_flag_shows_the_usage_of_the_verb_and_the_closest_flag(argv, message, capsys):

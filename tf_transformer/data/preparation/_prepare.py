@@ -122,9 +122,14 @@ def _is_done(output: pathlib.Path, corpus: Corpus, inputs: dict, overwrite: bool
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return False
     if not (output / INFO).is_file():
-        raise PreparedError(f"{output} exists but is no prepared directory: it has no {INFO}. Use another --output.")
+        raise PreparedError(
+            f"Expected a new or a prepared directory. Received: {output}, which has no {INFO}. Use another --output."
+        )
     if (output / "checkpoints").exists() or (output / "config.json").exists():
-        raise PreparedError(f"{output} is the work directory of a model, not of prepared data. Use another --output.")
+        raise PreparedError(
+            f"Expected a new or a prepared directory. Received: {output}, the work directory of a model. Use another "
+            "--output."
+        )
     try:
         info = read_info(output)
     except PreparedError:

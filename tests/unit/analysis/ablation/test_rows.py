@@ -72,7 +72,7 @@ def test_a_scale_is_a_part_of_one(scale):
 
 
 def test_rows_are_presets():
-    with pytest.raises(ConfigError, match="no preset 'F'"):
+    with pytest.raises(ConfigError, match="Received: 'F'"):
         row_configs(["F"], AblationOptions())
     with pytest.raises(ConfigError, match="at least one row"):
         row_configs([], AblationOptions())
