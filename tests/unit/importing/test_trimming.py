@@ -73,7 +73,7 @@ def toy(tmp_path_factory):
 def test_special_and_added_tokens_stay(toy, tmp_path):
     external = read_model(toy.folder)
     tokens = (*external.source.tokens, ">>deu<<", "__de__", "<row 999>")
-    known = Vocabulary(tokens, *[getattr(external.source, name) for name in ("end", "unknown", "pad", "start")])
+    known = Vocabulary(tokens, *[getattr(external.source, name) for name in ("eos", "unk", "pad", "decoder_start")])
     table = np.concatenate([external.source_table, np.ones((3, external.source_table.shape[1]), np.float32)])
     bias = np.concatenate([external.output_bias, np.zeros(3, np.float32)])
     external = dataclasses.replace(
@@ -90,7 +90,7 @@ def test_special_and_added_tokens_stay(toy, tmp_path):
     assert small.source is small.target and small.source_table is small.output_table
     assert {">>deu<<", "__de__", "</s>", "<pad>"} <= set(small.source.tokens)
     assert "<row 999>" not in small.source.tokens
-    for name in ("end", "unknown", "pad", "start"):
+    for name in ("eos", "unk", "pad", "decoder_start"):
         before, after = getattr(known, name), getattr(small.source, name)
         assert small.source.tokens[after] == known.tokens[before]
     rows = [known.tokens.index(token) for token in small.source.tokens]
