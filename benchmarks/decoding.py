@@ -16,6 +16,7 @@ environment instead of --peer-envs.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import json
@@ -90,7 +91,7 @@ def export(
 
     Args:
         shortlist: random candidates per source token; None: the whole vocabulary.
-        weights: "float32", "packed" (float32, packed once) or "int8".
+        weights: "float32", "packed" (float32, packed once for few rows) or "int8".
 
     Returns:
         Its directory.
@@ -98,7 +99,7 @@ def export(
     os.environ.update(ENVIRONMENT)
     import tensorflow as tf
 
-    from tf_transformer.decoding import SearchOptions, search_ids
+    from tf_transformer.decoding import SearchOptions, few_rows_apart, search_ids
     from tf_transformer.export import pack_model, quantize_model
     from tf_transformer.layers import inference_layout
     from tf_transformer.model import Transformer
@@ -106,7 +107,7 @@ def export(
 
     module = tf.Module()
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
-    with inference_layout(rows=weights == "packed" or shortlist is not None):
+    with inference_layout(rows=shortlist is not None):
         model = Transformer(config)
     if weights == "packed":
         pack_model(model)
@@ -123,7 +124,9 @@ def export(
         rows = {"source": source, "lengths": lengths, "max_lengths": max_lengths}
         return {"ids": search_ids(model, rows, options, shortlist=module.shortlist).ids}
 
-    tf.saved_model.save(module, directory, signatures=decode)
+    with few_rows_apart() if weights == "packed" else contextlib.nullcontext():
+        signature = decode.get_concrete_function()
+    tf.saved_model.save(module, directory, signatures=signature)
     return directory
 
 

@@ -10,6 +10,8 @@ products in 16 bits, and 255 * 63 * 2 is the most that they hold. The sums are e
 
 **Packed** (`_MklNativeFusedMatMul`): float32. oneDNN has its own layout for matrices. A product with a variable is
 packed at each call, unless the node says that the matrix is constant, which TensorFlow itself says of constants only.
+A node packs for the number of rows that it sees first: 1 to 6 and more than about 83 have one layout, those between
+another, and with the wrong one it packs at each call. So only the loop for few rows has such nodes, where it pays most.
 
 Weights are variables, stored once for all signatures. Both kinds of node pack a matrix at its first use and keep the
 copy, one per signature.
@@ -23,6 +25,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
+from tf_transformer.decoding import has_few_rows
 from tf_transformer.layers import SSRU, MultiHeadAttention, Projection, SharedEmbedding
 from tf_transformer.model import Transformer
 
@@ -118,7 +121,9 @@ class StackedMatrix(tf.Module):
 
 
 class PackedMatrix:
-    """A float32 matrix that oneDNN packs once, in the place of a projection's kernel or an embedding's table.
+    """A float32 matrix that oneDNN packs once for products of few rows, in the place of a kernel or a table.
+
+    Elsewhere than in the loop for few rows the layer computes with its weight.
 
     Args:
         variable: (out, in), or (in, out) if not `transposed`. It must not change after the first product.
@@ -127,7 +132,14 @@ class PackedMatrix:
     def __init__(self, variable: tf.Variable, transposed: bool = True):
         self._variable, self._transposed = variable, transposed
 
-    def product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
+    def product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor | None:
+        """x W^T + b: (…, in) -> (…, out), while the loop for few rows is traced; None otherwise."""
+        return self.packed_product(x, bias) if has_few_rows() else None
+
+    def rows(self, ids: tf.Tensor) -> None:
+        """None: lookups use the table."""
+
+    def packed_product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
         """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
         units, width = self._variable.shape if self._transposed else self._variable.shape[::-1]
         bias = tf.zeros([units]) if bias is None else tf.convert_to_tensor(bias)
@@ -142,13 +154,6 @@ class PackedMatrix:
         }
         node = inputs[0].graph.create_op(PACKED_OP, inputs, [tf.float32], name="packed_product", attrs=attributes)
         return _shaped_like(x, tf.ensure_shape(node.outputs[0], [None, units]))
-
-    def rows(self, ids: tf.Tensor) -> tf.Tensor:
-        """The rows of some ids: (…,) -> (…, in)."""
-        if self._transposed:
-            return _gather(self._variable, ids)
-        found = tf.gather(tf.convert_to_tensor(self._variable), tf.reshape(ids, [-1]), axis=1)
-        return tf.reshape(tf.transpose(found), tf.concat([tf.shape(ids), tf.shape(found)[:1]], axis=0))
 
 
 def quantize_rows(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -193,12 +198,12 @@ def _projections_of_one_input(layer: keras.layers.Layer) -> list[Projection]:
 
 
 def pack_model(model: Transformer) -> None:
-    """Let oneDNN pack the kernels and tables of a model once, in what is traced from now on.
+    """Let oneDNN pack the kernels and tables of a model once for few rows, in searches traced `few_rows_apart`.
 
     Its variables stay in use, and must not change after the first call.
     """
     trial, expected = PackedMatrix(tf.Variable(tf.ones([2, 3]))), f"op {PACKED_OP} for packed weights"
-    _tried(lambda: trial.product(tf.ones([1, 3])), expected, "Export without packed weights")
+    _tried(lambda: trial.packed_product(tf.ones([1, 3])), expected, "Export without packed weights")
     _replace_weights(model, lambda weight, transposed: PackedMatrix(weight.value, transposed))
 
 

@@ -9,6 +9,8 @@ from ._beam_search import beam_search as beam_search
 from ._checks import LengthRange as LengthRange
 from ._decoder_step import DecoderStep as DecoderStep
 from ._documents import WARNINGS as WARNINGS
+from ._loop import few_rows_apart as few_rows_apart
+from ._loop import has_few_rows as has_few_rows
 from ._options import CandidateVocabulary as CandidateVocabulary
 from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
@@ -58,7 +60,9 @@ __all__ = [
     "UncachedStep",
     "beam_search",
     "count_truncated",
+    "few_rows_apart",
     "greedy_search",
+    "has_few_rows",
     "in_batches",
     "length_batches",
     "link_words",

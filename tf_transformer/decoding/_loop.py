@@ -1,6 +1,8 @@
 """The loop of a search: its state, rows that leave the batch when they are done, and the hypotheses returned."""
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -17,12 +19,33 @@ from tf_transformer.decoding._options import (
 MIN_GROWTH = 16
 """Positions that the histories and the cache grow by, at least."""
 
+FEW_ROWS = 6
+"""Hypotheses of a batch that count as few: oneDNN lays out packed weights differently for 7 to about 83 rows."""
+
+_separate: contextvars.ContextVar[bool] = contextvars.ContextVar("separate", default=False)
+_few: contextvars.ContextVar[bool] = contextvars.ContextVar("few", default=False)
+
+
+@contextlib.contextmanager
+def few_rows_apart() -> Iterator[None]:
+    """Trace searches inside this context with a second loop, for steps of at most `FEW_ROWS` hypotheses."""
+    token = _separate.set(True)
+    try:
+        yield
+    finally:
+        _separate.reset(token)
+
+
+def has_few_rows() -> bool:
+    """Whether what is traced now is the loop for few rows; see `few_rows_apart`."""
+    return _few.get()
+
 
 class SearchState(NamedTuple):
     """State of a search; the first axis of every tensor is the batch.
 
     done: (B,) bool.
-    values: anything else.
+    values: anything else, among them "tokens" (B, K), the next input of the step function.
     histories: tensors whose last axis, of size C, is the decoded position; they begin with C = 0.
     """
 
@@ -57,7 +80,9 @@ def run_search(
         capacity = tf.where(index < capacity, capacity, _next_capacity(capacity, limit))
         live, results = _grown(live, capacity), _grown(results, capacity)
         state = grow(state, capacity) if grow else state
-        index, live, state = _run_until_full(advance, index, capacity, live, state)
+        index, live, state = _by_rows(
+            tf.size(live.values["tokens"]), lambda: _run_until_full(advance, index, capacity, live, state)
+        )
         results = tf.nest.map_structure(
             lambda whole, part: tf.tensor_scatter_nd_update(whole, places[:, None], part), results, live
         )
@@ -72,6 +97,21 @@ def run_search(
         shape_invariants=tf.nest.map_structure(_any_sizes, first),
     )
     return last[3]
+
+
+def _by_rows(rows: tf.Tensor, steps: Callable[[], Any]) -> Any:
+    """`steps()`, traced a second time for few rows where these are apart."""
+    if not _separate.get():
+        return steps()
+
+    def steps_of_few() -> Any:
+        token = _few.set(True)
+        try:
+            return steps()
+        finally:
+            _few.reset(token)
+
+    return tf.cond(rows <= FEW_ROWS, steps_of_few, steps)
 
 
 def _run_until_full(

@@ -80,16 +80,16 @@ class SharedEmbedding(keras.layers.Layer):
 
         In a functional model call the layer with `reverse=True` instead: outside of a call the table is a constant.
         """
-        if self._matrix is not None:
-            return self._matrix.product(hidden)
+        if self._matrix is not None and (found := self._matrix.product(hidden)) is not None:
+            return found
         table = ops.cast(self.table, hidden.dtype)
         columns = table if self._transposed else ops.transpose(table)
         return ops.cast(ops.matmul(hidden, columns), "float32")
 
     def rows(self, ids: Any) -> Any:
         """The rows of some ids, as they are in the table: (…,) -> (…, D)."""
-        if self._matrix is not None:
-            return self._matrix.rows(ids)
+        if self._matrix is not None and (found := self._matrix.rows(ids)) is not None:
+            return found
         if not self._transposed:
             return ops.take(self.table, ids, axis=0)
         # Value by value: twice as fast as `take` along the second axis.

@@ -68,7 +68,10 @@ def _has_avx512() -> bool:
 
 
 class Matrix(Protocol):
-    """A matrix (out, in) that stands in for a weight, such as one in eight bits."""
+    """A matrix (out, in) that stands in for a weight, such as one in eight bits.
+
+    Methods return None where the layer should compute with its weight.
+    """
 
     def product(self, x: Any, bias: Any = None) -> Any:
         """x W^T + b: (…, in) -> (…, out)."""
@@ -134,8 +137,8 @@ class Projection(keras.layers.Layer):
 
     def apply(self, inputs: Any) -> Any:
         """The projection in the dtype of `inputs`, whatever the layer's policy."""
-        if self._matrix is not None:
-            return self._matrix.product(inputs, self.bias)
+        if self._matrix is not None and (found := self._matrix.product(inputs, self.bias)) is not None:
+            return found
         kernel = ops.cast(self.kernel, inputs.dtype)
         # As rows, and `ops.add`, not `+`: it becomes a BiasAdd, which TensorFlow fuses with the product.
         rows = ops.reshape(inputs, (-1, inputs.shape[-1])) if len(inputs.shape) > 2 else inputs
