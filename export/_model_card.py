@@ -105,7 +105,8 @@ def _limits(decoding: dict) -> str:
 
 def _search(decoding: dict) -> str:
     average = " of the average" if decoding.get("length_penalty") == "average" else ""
-    return f"beam {decoding['beam_size']}, alpha {decoding['alpha']}{average}"
+    reward = f", {decoding['length_reward']} per token" if decoding.get("length_reward") else ""
+    return f"beam {decoding['beam_size']}, alpha {decoding['alpha']}{average}{reward}"
 
 
 def _origin(imported: dict | None) -> str:

@@ -74,7 +74,7 @@ def log_prob(model, row, ids):
 
 def score(model, row, ids, options):
     length = len(ids) if options.length_penalty == "average" else (5 + len(ids)) / 6
-    result = log_prob(model, row, ids) / length**options.alpha
+    result = log_prob(model, row, ids) / length**options.alpha + options.length_reward * len(ids)
     if options.coverage_penalty:
         seen = sum(model.attention(row, ids[:i]) for i in range(len(ids)))
         result += options.coverage_penalty * np.log(np.minimum(seen, 1)).sum()

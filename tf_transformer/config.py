@@ -211,7 +211,7 @@ class DecodingConfig(TypedFields):
     largest: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("beam_size", "nbest", "no_repeat_ngram"), 1000),
         **dict.fromkeys(("max_extra_length", "max_length", "min_length", "max_source_length"), 1_000_000),
-        **dict.fromkeys(("alpha", "coverage_penalty", "diversity", "temperature", "max_length_factor"), 1e6),
+        **dict.fromkeys(("alpha", "length_reward", "coverage_penalty", "diversity", "temperature", "max_length_factor"), 1e6),
         "top_k": 10_000_000,
     }
 
@@ -220,6 +220,8 @@ class DecodingConfig(TypedFields):
     """gnmt: ((5 + length) / 6) ** alpha, the paper. average: length ** alpha, as in Marian and CTranslate2."""
     alpha: float = 0.6
     """Exponent of the length penalty."""
+    length_reward: float = 0.0
+    """Added to a translation's score for each token (He et al. 2016), usually with an alpha of 0."""
     early_stopping: bool = False
     """Stop when `beam_size` outputs are finished, as CTranslate2 does; else when no better one can be reached."""
     max_extra_length: int = 50
@@ -258,6 +260,7 @@ class DecodingConfig(TypedFields):
             self.require(field, value is None or value >= 1, "None or at least 1")
         for field in (
             "alpha",
+            "length_reward",
             "max_extra_length",
             "min_length",
             "no_repeat_ngram",

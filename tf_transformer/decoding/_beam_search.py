@@ -18,7 +18,7 @@ from tf_transformer.decoding._options import (
     Step,
     StepFunction,
     coverage_penalty,
-    length_penalty,
+    length_scores,
 )
 from tf_transformer.decoding._sampling import greedy_search
 
@@ -39,8 +39,8 @@ def beam_search(
 
     At each step the best 2K continuations are looked at. Those of the first K that end in EOS are finished and
     compete by score for K places; the best K of the others stay alive. A row stops when the best score that
-    any hypothesis alive can still reach (log-probabilities only fall, the penalty divides by no more than at the
-    longest length) does not beat the finished ones that are wanted; with early stopping, when K are finished. Ties go
+    any hypothesis alive can still reach (log-probabilities only fall, the penalty divides by no more and the reward
+    adds no more than at the longest length) does not beat the finished ones that are wanted; with early stopping, when K are finished. Ties go
     to the earlier beam and the lower id.
 
     Args:
@@ -157,7 +157,7 @@ def _finish(
     """Rank those of the best K that end in EOS among the finished hypotheses."""
     beams = options.beam_size
     log_probs, parents, tokens = log_probs[:, :beams], parents[:, :beams], tokens[:, :beams]
-    scores = log_probs / length_penalty(index + 1, options.alpha, options.length_penalty)
+    scores = length_scores(log_probs, index + 1, options)
     if options.coverage_penalty:
         penalties = coverage_penalty(values["coverage"], options.coverage_penalty)
         scores += tf.gather(penalties, parents, batch_dims=1)
@@ -205,7 +205,7 @@ def _continue(
 def _done(values: dict[str, tf.Tensor], index: tf.Tensor, options: SearchOptions) -> tf.Tensor:
     """Rows in which no hypothesis alive can still change the wanted ones, or may with early stopping: (B,) bool."""
     best = tf.reduce_max(values["log_probs"], axis=1)
-    reachable = best / length_penalty(values["max_lengths"], options.alpha, options.length_penalty)
+    reachable = length_scores(best, values["max_lengths"], options)
     settled = values["finished_scores"][:, options.wanted - 1]
     beaten = (settled > NEG_INF / 2) & (settled >= reachable)
     if options.early_stopping:

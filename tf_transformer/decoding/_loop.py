@@ -13,7 +13,7 @@ from tf_transformer.decoding._options import (
     Hypotheses,
     SearchOptions,
     coverage_penalty,
-    length_penalty,
+    length_scores,
 )
 
 MIN_GROWTH = 16
@@ -170,7 +170,7 @@ def best_hypotheses(rows: SearchState, options: SearchOptions) -> Hypotheses:
     """The finished hypotheses of a beam search, best first, then those that were still alive."""
     values, histories = rows.values, rows.histories
     beams = options.beam_size
-    scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha, options.length_penalty)[:, None]
+    scores = length_scores(values["log_probs"], values["lengths"][:, None], options)
     if options.coverage_penalty:
         scores += coverage_penalty(values["coverage"], options.coverage_penalty)
     alive = values["log_probs"] > NEG_INF / 2

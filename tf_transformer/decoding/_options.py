@@ -82,6 +82,7 @@ class SearchOptions:
     nbest: how many of the K results must be what the search would find if it never stopped early; None: all.
     length_penalty: "gnmt", ((5 + length) / 6) ** alpha, or "average", length ** alpha; the length counts EOS.
     alpha: its exponent.
+    length_reward: added to the score for each token (He et al. 2016).
     early_stopping: whether a row stops when K hypotheses are finished, though better ones may be alive.
     min_length: ids before EOS, at the least.
     no_repeat_ngram: no run of so many ids occurs twice; 0: any may.
@@ -98,6 +99,7 @@ class SearchOptions:
     nbest: int | None = None
     length_penalty: str = "gnmt"
     alpha: float = 0.6
+    length_reward: float = 0.0
     early_stopping: bool = False
     min_length: int = 0
     no_repeat_ngram: int = 0
@@ -111,6 +113,7 @@ class SearchOptions:
         for name, least in (
             ("beam_size", 1),
             ("alpha", 0),
+            ("length_reward", 0),
             ("min_length", 0),
             ("no_repeat_ngram", 0),
             ("coverage_penalty", 0),
@@ -144,7 +147,8 @@ class Hypotheses(NamedTuple):
 
     ids: (B, K, L) int32; EOS is there if the hypothesis is finished; padding follows.
     lengths: (B, K) int32, EOS counted. 0 where fewer than K hypotheses exist.
-    scores: (B, K) float32, what they are ranked by: log-probability by length penalty, plus coverage penalty.
+    scores: (B, K) float32, what they are ranked by: log-probability by length penalty, plus length reward and coverage
+        penalty.
     log_probs: (B, K) float32, the sums of the ids' log-probabilities under the model.
     finished: (B, K) bool, whether EOS came within the maximum length. These rank before truncated ones.
     coverage: (B, K, S) float32 with `track_coverage`, the attention to each source position, summed over the steps.
@@ -156,6 +160,12 @@ class Hypotheses(NamedTuple):
     log_probs: tf.Tensor
     finished: tf.Tensor
     coverage: tf.Tensor | None = None
+
+
+def length_scores(log_probs: tf.Tensor, lengths: tf.Tensor, options: SearchOptions) -> tf.Tensor:
+    """Scores by the length penalty and the length reward, without coverage; shapes broadcast."""
+    scores = log_probs / length_penalty(lengths, options.alpha, options.length_penalty)
+    return scores + options.length_reward * tf.cast(lengths, tf.float32) if options.length_reward else scores
 
 
 class UncachedStep:

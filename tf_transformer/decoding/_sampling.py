@@ -17,7 +17,7 @@ from tf_transformer.decoding._options import (
     StepFunction,
     StepResult,
     coverage_penalty,
-    length_penalty,
+    length_scores,
 )
 
 
@@ -40,7 +40,7 @@ def follow_paths(
 
     rows = run_search(advance, rows, state, tf.reduce_max(rows.values["max_lengths"]), grow)
     values = rows.values
-    scores = values["log_probs"] / length_penalty(values["lengths"], options.alpha, options.length_penalty)
+    scores = length_scores(values["log_probs"], values["lengths"], options)
     if options.coverage_penalty:
         scores += coverage_penalty(values["coverage"], options.coverage_penalty)
     found = rows.histories["ids"], values["lengths"], scores, values["log_probs"], values["ended"]

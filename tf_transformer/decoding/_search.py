@@ -118,6 +118,7 @@ def search_options(
         nbest=None if decoding.sampling else nbest,
         length_penalty=decoding.length_penalty,
         alpha=decoding.alpha,
+        length_reward=decoding.length_reward,
         early_stopping=decoding.early_stopping,
         min_length=decoding.min_length,
         no_repeat_ngram=decoding.no_repeat_ngram,

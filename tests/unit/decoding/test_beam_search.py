@@ -1,5 +1,6 @@
 """Beam search against searches over a toy model that try everything, or are written as the definition reads."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -20,6 +21,7 @@ EVERY_OPTION = {
     "strong penalty": {"alpha": 2.0},
     "average": {"alpha": 1.0, "length_penalty": "average"},
     "early stopping": {"alpha": 1.0, "length_penalty": "average", "early_stopping": True},
+    "length reward": {"alpha": 0.0, "length_reward": 0.8},
     "minimum": {"min_length": 2},
     "no repeated word": {"no_repeat_ngram": 1},
     "no repeated pair": {"no_repeat_ngram": 2},
@@ -98,13 +100,13 @@ def test_a_narrow_beam_finds_what_the_definition_finds(name, beams):
 
 
 @pytest.mark.parametrize("wanted", [1, 3])
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-def test_the_stop_guards_the_hypotheses_asked_for(alpha, wanted):
+@pytest.mark.parametrize("alpha,reward", [(0.0, 0.0), (0.6, 0.0), (2.0, 0.0), (0.0, 0.7)])
+def test_the_stop_guards_the_hypotheses_asked_for(alpha, reward, wanted):
     """With alpha 2 and so many rows, a stop that forgets how far the penalty can still fall is caught."""
     rows, length = 60, 12
     model = ToyModel(rows, seed=5)
-    found = rows_of(run(model, [length] * rows, SearchOptions(EOS, beam_size=3, nbest=wanted, alpha=alpha)))
-    options = SearchOptions(EOS, beam_size=3, alpha=alpha)
+    options = SearchOptions(EOS, beam_size=3, alpha=alpha, length_reward=reward)
+    found = rows_of(run(model, [length] * rows, dataclasses.replace(options, nbest=wanted)))
     for row in range(rows):
         assert_same(found[row][:wanted], toy_search.plain_beam_search(model, row, length, options)[:wanted])
 
