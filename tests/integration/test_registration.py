@@ -83,6 +83,22 @@ def test_saved_models_load_on_other_backends(backend, folder):
     assert run(load, KERAS_BACKEND=backend) == f"loaded on {backend}"
 
 
+@pytest.mark.parametrize(
+    "package, name",
+    [
+        ("layers", "MultiHeadAttention"),
+        ("layers", "SharedEmbedding"),
+        ("model", "Transformer"),
+        ("decoding", "Translator"),
+        ("training", "LabelSmoothedCrossEntropy"),
+        ("export", "export_model"),
+    ],
+)
+def test_a_public_name_can_be_the_first_import(package, name):
+    """Keras is imported, and registers all classes, while the modules of `package` are."""
+    assert run(f"from tf_transformer.{package} import {name} as found; print(found.__name__)") == name
+
+
 def test_the_library_alone_imports_neither_keras_nor_tensorflow():
     code = "import sys, tf_transformer; print([m for m in ('keras', 'tensorflow') if m in sys.modules])"
     assert run(code) == "[]"
