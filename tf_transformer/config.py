@@ -211,7 +211,8 @@ class DecodingConfig(TypedFields):
     largest: ClassVar[dict[str, float]] = {
         **dict.fromkeys(("beam_size", "nbest", "no_repeat_ngram"), 1000),
         **dict.fromkeys(("max_extra_length", "max_length", "min_length", "max_source_length"), 1_000_000),
-        **dict.fromkeys(("alpha", "length_reward", "coverage_penalty", "diversity", "temperature", "max_length_factor"), 1e6),
+        **dict.fromkeys(("alpha", "length_reward", "coverage_penalty"), 1e6),
+        **dict.fromkeys(("diversity", "temperature", "max_length_factor"), 1e6),
         "top_k": 10_000_000,
     }
 

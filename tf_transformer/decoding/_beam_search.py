@@ -40,8 +40,8 @@ def beam_search(
     At each step the best 2K continuations are looked at. Those of the first K that end in EOS are finished and
     compete by score for K places; the best K of the others stay alive. A row stops when the best score that
     any hypothesis alive can still reach (log-probabilities only fall, the penalty divides by no more and the reward
-    adds no more than at the longest length) does not beat the finished ones that are wanted; with early stopping, when K are finished. Ties go
-    to the earlier beam and the lower id.
+    adds no more than at the longest length) does not beat the finished ones that are wanted; with early stopping, when
+    K are finished. Ties go to the earlier beam and the lower id.
 
     Args:
         step_fn: (Step, state) -> StepResult.
