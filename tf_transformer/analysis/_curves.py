@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from tf_transformer.training import read_log
 
@@ -108,6 +109,9 @@ def _draw(axis: Axes, panel: str, runs: Mapping[str, Sequence[Curve]], x: str) -
                       linewidth=1.2 if marker else 0.9, alpha=1.0 if marker else 0.75)  # fmt: skip
     if panel == "perplexity":
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(NullFormatter())
     axis.set_title(_PANELS[panel], fontsize=10)
     axis.set_xlabel(X_AXES[x], fontsize=9)
     axis.tick_params(labelsize=8)

@@ -49,6 +49,17 @@ def test_a_figure_has_one_panel_per_quantity(runs):
         curves_figure({}, "days")
 
 
+def test_perplexities_are_plain_numbers(runs):
+    curve = next(curve for curve in read_curves(runs / "base") if curve.panel == "perplexity")
+    curve.steps[:], curve.values[:] = [1, 2], [4.0, 60.0]
+    figure = curves_figure({"base": [curve]})
+    figure.draw_without_rendering()
+    axis = figure.axes[0].yaxis
+    shown = [label.get_text() for label in [*axis.get_ticklabels(), *axis.get_ticklabels(minor=True)]]
+    assert {"5", "10", "20", "30", "50"} <= set(shown)
+    assert all(text.replace(".", "").isdigit() for text in shown if text)
+
+
 def test_the_command_draws_and_prints(runs, capsys):
     output = runs / "figures" / "curves.svg"
     assert cli.main(["plot", str(runs / "base"), str(runs / "rdrop"), "--output", str(output)]) == 0
