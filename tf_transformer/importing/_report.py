@@ -111,6 +111,7 @@ def _language_flags(workdir: Workdir, languages: Sequence[str | None]) -> str:
 def _search(decoding: DecodingConfig) -> str:
     """The search settings of the work directory, those that are not set left out."""
     parts = [f"beam {decoding.beam_size}", f"length penalty {decoding.length_penalty}", f"alpha {decoding.alpha:g}"]
+    parts += [f"{decoding.length_reward:g} per token"] if decoding.length_reward else []
     parts += ["early stopping"] * decoding.early_stopping
     parts += [f"at most {decoding.max_length} tokens"] if decoding.max_length else []
     parts += [f"at most {decoding.max_length_factor:g} x the source"] if decoding.max_length_factor else []

@@ -13,6 +13,7 @@ from tf_transformer.export._ctranslate2 import export_ctranslate2
 from tf_transformer.importing._assembly import assemble
 from tf_transformer.importing._external_model import ImportedModelError
 from tf_transformer.importing._importer import import_model, read_model
+from tf_transformer.importing._report import report
 
 pytestmark = pytest.mark.long
 
@@ -40,6 +41,23 @@ def test_marians_decoder_yml(tmp_path):
     assert decoding_of(folder).max_length_factor is None
     (folder / "decoder.yml").write_text(yaml.safe_dump({"max-length-factor": 2.5}))
     assert decoding_of(folder).max_length_factor == 2.5
+
+
+def test_marians_word_penalty(tmp_path):
+    """Marian ranks by (log-probability - penalty * length) / length ** normalize."""
+    folder = marian_toy(tmp_path / "external").folder
+    for options, reward in (
+        ({"word-penalty": -0.6}, 0.6),
+        ({"word-penalty": -2, "normalize": 0}, 2.0),
+        ({"word-penalty": -0.6, "normalize": 1}, 0.0),  # the same for all hypotheses
+        ({"word-penalty": 0.6, "normalize": True}, 0.0),
+        ({"word-penalty": 0, "normalize": 0.6}, 0.0),
+    ):
+        (folder / "decoder.yml").write_text(yaml.safe_dump(options))
+        found = decoding_of(folder)
+        assert (found.length_reward, found.early_stopping) == (reward, reward > 0)
+    (folder / "decoder.yml").write_text(yaml.safe_dump({"word-penalty": -0.6}))
+    assert "alpha 0, 0.6 per token, early stopping" in report(import_model(folder, tmp_path / "imported"))
 
 
 def test_hugging_faces_generation_config(tmp_path):
@@ -97,6 +115,11 @@ REJECTED = (
     {"normalize": -1.0},
     {"max-length-factor": 0.5},
     {"max-length-factor": "x"},
+    {"word-penalty": "x"},
+    {"word-penalty": True},
+    {"word-penalty": -1e9},
+    {"word-penalty": 0.5},
+    {"word-penalty": -0.5, "normalize": 0.6},
 )
 
 
@@ -104,6 +127,6 @@ REJECTED = (
 def test_settings_that_no_search_has_are_rejected(options, tmp_path):
     folder = marian_toy(tmp_path / "external").folder
     (folder / "decoder.yml").write_text(yaml.safe_dump(options))
-    match = r"decoder.yml: expected a (beam size|length normalization|max-length-factor)"
+    match = r"decoder.yml: expected a (beam size|length normalization|max-length-factor|word-penalty)"
     with pytest.raises(ImportedModelError, match=match):
         read_model(folder)

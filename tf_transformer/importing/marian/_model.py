@@ -15,6 +15,7 @@ import re
 from tf_transformer.importing._archive import read_npz
 from tf_transformer.importing._assembly import position_fields
 from tf_transformer.importing._external_model import (
+    MAX_ALPHA,
     MAX_LENGTH_FACTOR,
     ExternalModel,
     ImportedModelError,
@@ -167,13 +168,14 @@ class _DecoderFile:
         return [found[0], found[-1]]
 
     def search(self) -> dict:
-        """Beam size, length normalization and limit. Marian does not normalize unless an option asks for it."""
+        """Beam size, length normalization, word penalty and limit. Marian normalizes only if an option asks for it."""
         if self.file is None:
             return {}
         normalize = self.options.get("normalize", 0)
         if isinstance(normalize, bool):
             normalize = int(normalize)
         found = search_settings(self.options.get("beam-size"), normalize, str(self.file))
+        found |= self._length_reward(normalize)
         factor = self.options.get("max-length-factor")
         if factor is None:
             return found
@@ -182,6 +184,31 @@ class _DecoderFile:
                 f"{self.file}: expected a max-length-factor from 1 to {MAX_LENGTH_FACTOR:g}. Received: {factor!s:.80}."
             )
         return found | {"max_length_factor": float(factor)}
+
+    def _length_reward(self, normalize: float) -> dict:
+        """The word penalty as a length reward.
+
+        Marian ranks by (log-probability - penalty * length) / length ** normalize, EOS counted. With a normalization
+        of 1 the penalty is the same for all hypotheses. Marian's search ends with as many of them as there are beams.
+        """
+        penalty = self.options.get("word-penalty", 0)
+        if type(penalty) not in (int, float) or abs(penalty) > MAX_ALPHA:
+            raise ImportedModelError(
+                f"{self.file}: expected a word-penalty from -{MAX_ALPHA:g} to {MAX_ALPHA:g}. Received: {show(penalty)}."
+            )
+        if not penalty or normalize == 1:
+            return {}
+        if normalize:
+            raise ImportedModelError(
+                f"{self.file}: expected a word-penalty of 0 with a normalize of {normalize:g}. Received: {penalty:g}, "
+                "which Marian divides by length ** normalize. Set one of them to 0 in the file, or normalize to 1."
+            )
+        if penalty > 0:
+            raise ImportedModelError(
+                f"{self.file}: expected a word-penalty of at most 0, a reward per token. Received: {penalty:g}. Set "
+                "it to 0 in the file."
+            )
+        return {"length_reward": -float(penalty), "early_stopping": True}
 
     def _named(self, option: str) -> list[pathlib.Path]:
         """The files that an option names, taken from the folder itself."""
