@@ -36,7 +36,7 @@ FEW_STEPS = ("training.max_steps=3", "training.checkpoint_steps=3", "training.ch
              "training.warmup_steps=2")  # fmt: skip
 
 
-def test_a_new_run_starts_from_the_weights_of_another(data, trained, tmp_path):
+def test_a_new_run_starts_from_the_weights_of_another(data, trained, tmp_path, capsys):
     new = tmp_path / "new"
     settings = (*FEW_STEPS, "training.schedule=constant", "training.learning_rate=1e-9", "model.dropout=0.3")
     assert train(data, new, "--init-from", str(trained.path), settings=settings, preset=None) == 0
@@ -48,8 +48,17 @@ def test_a_new_run_starts_from_the_weights_of_another(data, trained, tmp_path):
     assert [event["learning_rate"] for event in read_log(Workdir(new).logs) if event["event"] == "train"] == [
         pytest.approx(1e-9)
     ]
-    # The same command again finds a finished run.
+    # The same command again finds a finished run; with another origin it is rejected, without one it is not.
     assert train(data, new, "--init-from", str(trained.path), settings=settings, preset=None) == 0
+    capsys.readouterr()
+    assert train(data, new, "--init-from", str(trained.path / "checkpoints" / "best"), settings=(), preset=None) == 1
+    assert "Leave out --init-from to resume it" in capsys.readouterr().err
+    assert train(data, new, settings=(), preset=None) == 0
+
+
+def test_a_run_of_its_own_is_not_initialized_again(data, trained, tmp_path, capsys):
+    assert train(data, trained.path, "--init-from", str(tmp_path), settings=(), preset=None) == 1
+    assert "which was not begun from other weights. Leave out --init-from" in capsys.readouterr().err
 
 
 def test_a_checkpoint_can_be_named(data, trained, tmp_path):

@@ -10,7 +10,7 @@ from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data import PreparedDataset
 from tf_transformer.text import TokenizerPair
 from tf_transformer.training._process import LostWorkerError
-from tf_transformer.training._run_state import check_config, check_dataset, has_begun
+from tf_transformer.training._run_state import ChangedRunError, check_config, check_dataset, has_begun
 from tf_transformer.training._strategies import Worker
 from tf_transformer.workdir import CONFIG, Workdir, checkpoints, write_config, write_dataset_info
 
@@ -31,7 +31,7 @@ def config_of(init_from: str | os.PathLike, config: Config | None = None) -> Con
 def initialize_workdir(
     workdir: str | os.PathLike, init_from: str | os.PathLike, config: Config, prepared: PreparedDataset
 ) -> None:
-    """Write a work directory that contains the weights to start from; do nothing if it already exists.
+    """Write a work directory that contains the weights to start from; do nothing if it exists and starts from them.
 
     The directory is then like one that `import` writes: training starts from its weights, at step 0.
 
@@ -43,6 +43,7 @@ def initialize_workdir(
     """
     workdir = pathlib.Path(workdir)
     if (workdir / CONFIG).is_file():
+        _check_origin(Workdir(workdir), init_from)
         return
     origin, checkpoint = _origin(init_from)
     if origin.tokenizers.sha256 != prepared.tokenizers.sha256:
@@ -53,13 +54,24 @@ def initialize_workdir(
         )
     _check_architecture(origin, config)
     tensors = checkpoints.load_model_tensors(checkpoint)
-    info = {"tokenizer": {"sha256": origin.tokenizers.sha256}}
+    info = {"tokenizer": {"sha256": origin.tokenizers.sha256}, "init_from": os.path.realpath(init_from)}
     info |= {name: prepared.info[name] for name in ("source_language", "target_language")}
     # The checkpoint first: a directory without its config.json is not a run, and the next start writes it again.
     first = workdir / "checkpoints" / checkpoints.step_directory(0)
     checkpoints.save_checkpoint(first, tensors, step=0, init_from=str(init_from))
     Workdir.create(workdir, dataclasses.replace(config, model=_model_of(origin, config)), origin.tokenizers, info)
     logger.info("A new run in %s, which starts from the weights of %s.", workdir, checkpoint)
+
+
+def _check_origin(existing: Workdir, init_from: str | os.PathLike) -> None:
+    """Reject an origin that is not the one an existing work directory was initialized from."""
+    recorded = existing.dataset_info.get("init_from")
+    if recorded != os.path.realpath(init_from):
+        begun = f"was begun from {recorded}" if recorded else "was not begun from other weights"
+        raise ChangedRunError(
+            f"Expected a new --workdir, or one that was begun from {init_from}. Received: {existing.path}, which "
+            f"{begun}. Leave out --init-from to resume it, or use another --workdir."
+        )
 
 
 def _origin(init_from: str | os.PathLike) -> tuple[Workdir, pathlib.Path]:

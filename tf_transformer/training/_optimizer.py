@@ -191,9 +191,15 @@ def _is_matrix_of_a_layer(name: str, variable: keras.Variable) -> bool:
 FREEZABLE = {
     "encoder": ("encoder/",),
     "decoder": ("decoder/",),
-    "embeddings": ("source_embedding/", "target_embedding/", "output_embedding/", "output_bias"),
+    "embeddings": (
+        *("source_embedding/", "target_embedding/", "output_embedding/", "output_bias"),
+        *("source_positions/", "target_positions/", "source_norm/", "target_norm/"),
+    ),
 }
-"""Parts of the model that can be frozen, and the prefixes of the names of their weights."""
+"""Parts of the model that can be frozen, and the prefixes of the names of their weights.
+
+The embeddings include learned positions and the normalization of mBART's embeddings.
+"""
 
 
 def trained_variables(variables: dict[str, keras.Variable], freeze: str) -> dict[str, keras.Variable]:

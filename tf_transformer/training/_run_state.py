@@ -186,7 +186,8 @@ class RunSaver:
 
 
 # Settings that affect the length, speed and monitoring of a run, not its result. (Accumulation changes the random
-# numbers of dropout, as the number of replicas does, but not their distribution.)
+# numbers of dropout, as the number of replicas does, but not their distribution. With the cosine schedule `max_steps`
+# changes the learning rate: see `_fixed`.)
 MAY_CHANGE = frozenset(
     f"training.{field}"
     for field in (
@@ -249,7 +250,7 @@ def check_config(
         weights: whether there are weights; False for a run that did not reach its first checkpoint.
     """
     changes = _changes(saved, given)
-    rejected = [text for field, text in changes.items() if field not in MAY_CHANGE]
+    rejected = [text for field, text in changes.items() if _fixed(field, saved)]
     if not begun:
         rejected = [text for field, text in changes.items() if field.startswith("model.") and "dropout" not in field]
     if rejected and weights:
@@ -259,6 +260,13 @@ def check_config(
         )
     for text in changes.values():
         logger.info("Changed since the run began: %s.", text)
+
+
+def _fixed(field: str, saved: Config) -> bool:
+    """Whether a change of the field would change what the run computes."""
+    if field == "training.max_steps":
+        return saved.training.schedule == "cosine"
+    return field not in MAY_CHANGE
 
 
 def check_dataset(saved: dict, given: dict, workdir: str | os.PathLike, data: str | os.PathLike) -> None:

@@ -2,7 +2,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.config import ModelConfig
+from tf_transformer.model import Transformer
 from tf_transformer.training._optimizer import Adam, Muon, orthogonalized, trained_variables
+from tf_transformer.workdir import named_variables
 
 
 def test_is_the_adam_of_keras():
@@ -46,6 +49,18 @@ def test_frozen_parts_are_left_out():
     variables = dict.fromkeys(("encoder/a", "decoder/b", "source_embedding/table", "output_bias"))
     assert list(trained_variables(variables, "")) == list(variables)
     assert list(trained_variables(variables, "encoder, embeddings")) == ["decoder/b"]
+
+
+def test_every_weight_belongs_to_a_part_that_can_be_frozen():
+    """With all the optional parts: learned positions, normalized embeddings, an output bias, three tables."""
+    config = ModelConfig(vocab_size=23, num_layers=1, model_dim=6, feed_forward_dim=7, num_heads=1, key_dim=2,
+                         value_dim=3, positions="learned", max_positions=11, embedding_norm=True, output_bias=True,
+                         tied_embeddings="none")  # fmt: skip
+    model = Transformer(config)
+    model({"source": np.array([[4, 3]]), "target": np.array([[2, 5]])})
+    variables = named_variables(model)
+    assert any(name.startswith("source_positions/") for name in variables)
+    assert trained_variables(variables, "encoder,decoder,embeddings") == {}
 
 
 def test_muon_is_its_formula():

@@ -149,6 +149,12 @@ def test_fields_that_change_the_model_are_rejected_by_name_and_others_are_not():
     check_config(saved, changed, "run", begun=False, weights=False)
 
 
+def test_the_end_of_a_cosine_schedule_cannot_change():
+    saved = Config().override(["training.schedule=cosine"])
+    with pytest.raises(ChangedRunError, match=r"training\.max_steps was 100000, is 200000"):
+        check_config(saved, saved.override(["training.max_steps=200000"]), "run")
+
+
 def test_another_vocabulary_and_other_records_are_rejected():
     info = {"tokenizer": {"sha256": "a"}, "splits": {"train": {"shards": [{"sha256": "x"}]}}}
     check_dataset(info, json.loads(json.dumps(info)), "run", "data")
