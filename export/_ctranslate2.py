@@ -6,10 +6,11 @@
     tokenizer.model            or source.model and target.model: SentencePiece, which CTranslate2 leaves to its caller
 
 CTranslate2 divides the log-probability by length ** length_penalty, we by ((5 + length) / 6) ** alpha: with both at 0
-the scores are the same. Its lengths are options of the call (`max_input_length`, `max_decoding_length`); ours, input
-plus 50, are part of the configuration.
+and no length reward, which it lacks, the scores are the same. Its lengths are options of the call (`max_input_length`,
+`max_decoding_length`); ours, input plus 50, are part of the configuration.
 """
 
+import logging
 import os
 import pathlib
 from typing import Any
@@ -30,6 +31,8 @@ UNKNOWN = "<unk>"
 # CTranslate2's default for max_input_length, and what it may decode beyond: longer ones it rejects.
 _MIN_POSITIONS = 2048
 
+logger = logging.getLogger(__name__)
+
 
 def export_ctranslate2(
     workdir: Workdir | str | os.PathLike,
@@ -48,6 +51,12 @@ def export_ctranslate2(
     workdir = workdir if isinstance(workdir, Workdir) else Workdir(workdir)
     tensors = load_model_tensors(workdir.checkpoint(checkpoint))
     config = workdir.config
+    if config.decoding.length_reward:
+        logger.warning(
+            "decoding.length_reward=%g is not part of the export, and CTranslate2 may translate shorter: it has no "
+            "length reward. Export a SavedModel to keep it.",
+            config.decoding.length_reward,
+        )
     return write_ctranslate2(config.model, tensors, workdir.tokenizers, output, config.decoding, quantization)
 
 

@@ -174,11 +174,12 @@ class Translator(SentenceTranslator):
     def nbest(self, texts: Texts, prefixes: Texts | None = None) -> Any: ...
 
     def nbest(self, texts: Any, prefixes: Any = None) -> Any:
-        """The K best translations of each text, in the order of their scores.
+        """The K best translations of each text, in the order of the search's scores.
 
         Lists give one `Translation` per text. A string tensor [N] gives the outputs of the signature `nbest`,
         {"translations": [N, K], "scores": [N, K] float32, "truncated": [N] bool, "sentences": [N] int32}. The "scores"
-        are log-probabilities; the search divides them by the length penalty, so they need not fall from left to right.
+        are log-probabilities; the search orders by these divided by the length penalty, plus the length reward and the
+        coverage penalty, so they need not fall from left to right.
         """
         if tf.is_tensor(texts):
             return self._nbest(texts, prefixes)

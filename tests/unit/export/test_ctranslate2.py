@@ -39,6 +39,15 @@ def test_models_with_ssrus_are_rejected(tmp_path):
     assert not (tmp_path / "exported").exists()
 
 
+def test_a_length_reward_is_warned_of(tmp_path, caplog):
+    workdir = toy_workdir(tmp_path / "run")
+    for reward, warned in ((0.0, False), (0.6, True)):
+        decoding = dataclasses.replace(workdir.config.decoding, length_reward=reward)
+        dataclasses.replace(workdir.config, decoding=decoding).save(workdir.path / "config.json")
+        export_ctranslate2(workdir.path, tmp_path / f"exported-{reward}")
+        assert ("decoding.length_reward=0.6 is not part of the export" in caplog.text) == warned
+
+
 def test_quantization_makes_it_smaller(workdir, tmp_path):
     sizes = {
         kind: (export_ctranslate2(workdir, tmp_path / str(kind), quantization=kind) / "model.bin").stat().st_size

@@ -128,6 +128,14 @@ def test_the_card_explains_the_warnings(workdir, made):
     assert "## Warnings" not in card_text(card(workdir, made[1], decoding=plain))
 
 
+def test_the_card_states_the_length_reward(workdir, made):
+    without, rewarded = (
+        dataclasses.replace(workdir.config.decoding, alpha=0.0, length_reward=reward) for reward in (0.0, 0.65)
+    )
+    assert "alpha 0.0, 0.65 per token, output at most" in card_text(card(workdir, made[1], decoding=rewarded))
+    assert "alpha 0.0, output at most" in card_text(card(workdir, made[1], decoding=without))
+
+
 BATCHING_FLAGS = {"--enable_per_model_batching_parameters", "--rest_api_num_threads=64", "--max_num_load_retries=0"}
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 

@@ -47,7 +47,9 @@ function scores(found) {
 }
 
 function search(found) {
-  return found && `beam ${found.beam_size}, alpha ${found.alpha}, sentences of at most ${found.max_source_length} tokens`;
+  if (!found) return found;
+  const reward = found.length_reward ? `, ${found.length_reward} per token` : "";
+  return `beam ${found.beam_size}, alpha ${found.alpha}${reward}, sentences of at most ${found.max_source_length} tokens`;
 }
 
 function number(value) {
