@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tf_transformer import ModelConfig, Transformer
-from tf_transformer.presets import BASE, PRESETS, TABLE_3, count_parameters, table
+from tf_transformer.presets import BASE, MULTI30K, PRESETS, RECIPE, TABLE_3, count_parameters, get_preset, table
 
 # Table 3's last column, in millions.
 PAPER = {
@@ -41,11 +41,11 @@ def test_the_formula_counts_what_is_built(changes):
     )
 
 
-def changed(name):
-    """The fields in which a preset differs from base, as {section.field: value}."""
+def changed(name, of=BASE):
+    """The fields in which a preset differs from `of`, as {section.field: value}."""
     differences = {}
     for section in ("model", "training", "decoding"):
-        ours, base = getattr(PRESETS[name], section), getattr(BASE, section)
+        ours, base = getattr(get_preset(name), section), getattr(of, section)
         for field in dataclasses.fields(ours):
             if getattr(ours, field.name) != getattr(base, field.name):
                 differences[f"{section}.{field.name}"] = getattr(ours, field.name)
@@ -108,3 +108,28 @@ def test_the_table_names_every_preset():
     assert "big" in {config.preset for config in TABLE_3}
     assert lines[1].split()[-1] == "63.1M"
     assert table(vocab_size=32000).splitlines()[1].split()[-1] == "60.5M"
+
+
+def test_the_rows_of_the_recipe_change_what_they_name():
+    rows = {config.preset: changed(config.preset, of=MULTI30K) for config in RECIPE[2:]}
+    assert rows == {
+        "multi30k-adam": {"training.optimizer": "adam"},
+        "multi30k-adamw": {"training.optimizer": "adamw"},
+        "multi30k-cosine": {"training.schedule": "cosine"},
+        "multi30k-small-batches": {"training.batch_tokens": 2048},
+        "multi30k-wide": {"model.num_layers": 3, "model.model_dim": 256, "model.feed_forward_dim": 512,
+                          "training.learning_rate": 3e-3},
+        "multi30k-r-drop": {"training.r_drop": 5.0},
+        "multi30k-subword-dropout": {"training.subword_dropout": 0.1},
+        "multi30k-ema": {"training.ema_decay": 0.998},
+        "multi30k-attention-dropout": {"model.attention_dropout": 0.1, "model.feed_forward_dropout": 0.1},
+    }  # fmt: skip
+
+
+def test_a_row_of_the_recipe_is_the_papers():
+    assert [config.preset for config in RECIPE[:2]] == ["multi30k", "multi30k-paper"]
+    assert changed("multi30k-paper") == {
+        "model.vocab_size": 8000, "model.num_layers": 4, "model.model_dim": 128, "model.feed_forward_dim": 256,
+        "model.num_heads": 4, "training.max_steps": 7500, "training.max_length": 96, "training.checkpoint_steps": 100,
+        "training.validation_steps": 250,
+    }  # fmt: skip
