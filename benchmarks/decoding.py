@@ -91,7 +91,7 @@ def export(
 
     Args:
         shortlist: random candidates per source token; None: the whole vocabulary.
-        weights: "float32", "packed" (float32, packed once for few rows) or "int8".
+        weights: "float32", "packed" (float32, packed once for small steps) or "int8".
 
     Returns:
         Its directory.
@@ -99,7 +99,7 @@ def export(
     os.environ.update(ENVIRONMENT)
     import tensorflow as tf
 
-    from tf_transformer.decoding import SearchOptions, few_rows_apart, search_ids
+    from tf_transformer.decoding import SearchOptions, search_ids, separate_small_steps
     from tf_transformer.export import pack_model, quantize_model
     from tf_transformer.layers import inference_layout
     from tf_transformer.model import Transformer
@@ -124,7 +124,7 @@ def export(
         rows = {"source": source, "lengths": lengths, "max_lengths": max_lengths}
         return {"ids": search_ids(model, rows, options, shortlist=module.shortlist).ids}
 
-    with few_rows_apart() if weights == "packed" else contextlib.nullcontext():
+    with separate_small_steps() if weights == "packed" else contextlib.nullcontext():
         signature = decode.get_concrete_function()
     tf.saved_model.save(module, directory, signatures=signature)
     return directory

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Mapping
 import tensorflow as tf
 
 from tf_transformer.config import ConfigError, DecodingConfig
-from tf_transformer.decoding import CandidateTable, LengthRange, Shortlist, Translator, few_rows_apart
+from tf_transformer.decoding import CandidateTable, LengthRange, Shortlist, Translator, separate_small_steps
 from tf_transformer.export._card_facts import card_facts
 from tf_transformer.export._matrices import pack_model, quantize_model
 from tf_transformer.export._restriction import Restriction, measure_restriction
@@ -29,7 +29,7 @@ SENTENCES = 200
 """Of the validation set, on which an export has to translate as the checkpoint does."""
 
 PACKED = ("serving_default", "document", "translate_to")
-"""Signatures whose weights `packed` packs for few rows; each keeps a copy in memory."""
+"""Signatures whose weights `packed` packs for small steps; each keeps a copy in memory."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Candidate:
         decoding: fields of `DecodingConfig` to change; see `export_saved_model`.
         shortlist: file of a shortlist, or None.
         languages: source and target language; None: those of the work directory.
-        packed: whether oneDNN packs the weights of the signatures `PACKED` once, for few rows.
+        packed: whether oneDNN packs the weights of the signatures `PACKED` once, for small steps.
 
     Attributes:
         facts: of the model card; see `card_facts`.
@@ -98,7 +98,7 @@ class Candidate:
             self.rounding = compare_rounded(self.signatures, self.sentences, round_weights)
         if packed and weights != "int8":
             pack_model(self.model)
-            with few_rows_apart():
+            with separate_small_steps():
                 self.signatures = self.signatures | self._trace(card, shortlist, PACKED)
         self.restriction = None if shortlist is None else self._restriction(shortlist)
 

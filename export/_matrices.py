@@ -10,11 +10,12 @@ products in 16 bits, and 255 * 63 * 2 is the most that they hold. The sums are e
 
 **Packed** (`_MklNativeFusedMatMul`): float32. oneDNN has its own layout for matrices. A product with a variable is
 packed at each call, unless the node says that the matrix is constant, which TensorFlow itself says of constants only.
-A node packs for the number of rows that it sees first: 1 to 6 and more than about 83 have one layout, those between
-another, and with the wrong one it packs at each call. So only the loop for few rows has such nodes, where it pays most.
+A node packs for the number of rows that it multiplies first: 1 to 6 and more than about 83 have one layout, those
+between another, and with the wrong one it packs at each call. So only the loop for small steps has such nodes (see
+`separate_small_steps`), where packing takes the largest part of the time.
 
 Weights are variables, stored once for all signatures. Both kinds of node pack a matrix at its first use and keep the
-copy, one per signature.
+copy: one per signature and search, since the second search of failure detection has nodes of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from tf_transformer.decoding import has_few_rows
+from tf_transformer.decoding import in_small_step
 from tf_transformer.layers import SSRU, MultiHeadAttention, Projection, SharedEmbedding
 from tf_transformer.model import Transformer
 
@@ -121,9 +122,9 @@ class StackedMatrix(tf.Module):
 
 
 class PackedMatrix:
-    """A float32 matrix that oneDNN packs once for products of few rows, in the place of a kernel or a table.
+    """A float32 matrix that oneDNN packs once, in the place of a kernel or a table.
 
-    Elsewhere than in the loop for few rows the layer computes with its weight.
+    It is used in small steps of a search only (see `separate_small_steps`). Otherwise the layer uses its weight.
 
     Args:
         variable: (out, in), or (in, out) if not `transposed`. It must not change after the first product.
@@ -133,11 +134,11 @@ class PackedMatrix:
         self._variable, self._transposed = variable, transposed
 
     def product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor | None:
-        """x W^T + b: (…, in) -> (…, out), while the loop for few rows is traced; None otherwise."""
-        return self.packed_product(x, bias) if has_few_rows() else None
+        """x W^T + b: (…, in) -> (…, out), or None outside of small steps."""
+        return self.packed_product(x, bias) if in_small_step() else None
 
     def rows(self, ids: tf.Tensor) -> None:
-        """None: lookups use the table."""
+        """Return None: the layer looks ids up in its table."""
 
     def packed_product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
         """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
@@ -198,7 +199,7 @@ def _projections_of_one_input(layer: keras.layers.Layer) -> list[Projection]:
 
 
 def pack_model(model: Transformer) -> None:
-    """Let oneDNN pack the kernels and tables of a model once for few rows, in searches traced `few_rows_apart`.
+    """Let oneDNN pack the kernels and tables of a model once, in searches traced inside `separate_small_steps`.
 
     Its variables stay in use, and must not change after the first call.
     """

@@ -9,8 +9,9 @@ from ._beam_search import beam_search as beam_search
 from ._checks import LengthRange as LengthRange
 from ._decoder_step import DecoderStep as DecoderStep
 from ._documents import WARNINGS as WARNINGS
-from ._loop import few_rows_apart as few_rows_apart
-from ._loop import has_few_rows as has_few_rows
+from ._loop import SMALL_STEP as SMALL_STEP
+from ._loop import in_small_step as in_small_step
+from ._loop import separate_small_steps as separate_small_steps
 from ._options import CandidateVocabulary as CandidateVocabulary
 from ._options import Hypotheses as Hypotheses
 from ._options import SearchOptions as SearchOptions
@@ -38,6 +39,7 @@ from ._translator import Translator as Translator
 __all__ = [
     "CHUNK_BYTES",
     "CHUNK_LINES",
+    "SMALL_STEP",
     "WARNINGS",
     "Alignment",
     "CandidateTable",
@@ -60,15 +62,15 @@ __all__ = [
     "UncachedStep",
     "beam_search",
     "count_truncated",
-    "few_rows_apart",
     "greedy_search",
-    "has_few_rows",
     "in_batches",
+    "in_small_step",
     "length_batches",
     "link_words",
     "parallel_batches",
     "sample",
     "search_ids",
+    "separate_small_steps",
     "side_of_text",
     "use_one_thread_per_op",
     "word_attention",

@@ -19,16 +19,18 @@ from tf_transformer.decoding._options import (
 MIN_GROWTH = 16
 """Positions that the histories and the cache grow by, at least."""
 
-FEW_ROWS = 6
-"""Hypotheses of a batch that count as few: oneDNN lays out packed weights differently for 7 to about 83 rows."""
+SMALL_STEP = 6
+"""Hypotheses of a small step, at most: oneDNN packs weights in another layout for 7 to about 83."""
 
 _separate: contextvars.ContextVar[bool] = contextvars.ContextVar("separate", default=False)
-_few: contextvars.ContextVar[bool] = contextvars.ContextVar("few", default=False)
+_small: contextvars.ContextVar[bool] = contextvars.ContextVar("small", default=False)
 
 
 @contextlib.contextmanager
-def few_rows_apart() -> Iterator[None]:
-    """Trace searches inside this context with a second loop, for steps of at most `FEW_ROWS` hypotheses."""
+def separate_small_steps() -> Iterator[None]:
+    """Trace each search inside this context with two loops: one for steps of at most `SMALL_STEP` hypotheses (those of
+    all sentences of the batch), one for larger steps.
+    """
     token = _separate.set(True)
     try:
         yield
@@ -36,9 +38,9 @@ def few_rows_apart() -> Iterator[None]:
         _separate.reset(token)
 
 
-def has_few_rows() -> bool:
-    """Whether what is traced now is the loop for few rows; see `few_rows_apart`."""
-    return _few.get()
+def in_small_step() -> bool:
+    """Whether the loop for small steps is being traced; see `separate_small_steps`."""
+    return _small.get()
 
 
 class SearchState(NamedTuple):
@@ -80,7 +82,7 @@ def run_search(
         capacity = tf.where(index < capacity, capacity, _next_capacity(capacity, limit))
         live, results = _grown(live, capacity), _grown(results, capacity)
         state = grow(state, capacity) if grow else state
-        index, live, state = _by_rows(
+        index, live, state = _by_size(
             tf.size(live.values["tokens"]), lambda: _run_until_full(advance, index, capacity, live, state)
         )
         results = tf.nest.map_structure(
@@ -99,19 +101,19 @@ def run_search(
     return last[3]
 
 
-def _by_rows(rows: tf.Tensor, steps: Callable[[], Any]) -> Any:
-    """`steps()`, traced a second time for few rows where these are apart."""
+def _by_size(hypotheses: tf.Tensor, steps: Callable[[], Any]) -> Any:
+    """`steps()`; inside `separate_small_steps` traced twice, for a small and for a larger number of hypotheses."""
     if not _separate.get():
         return steps()
 
-    def steps_of_few() -> Any:
-        token = _few.set(True)
+    def small_steps() -> Any:
+        token = _small.set(True)
         try:
             return steps()
         finally:
-            _few.reset(token)
+            _small.reset(token)
 
-    return tf.cond(rows <= FEW_ROWS, steps_of_few, steps)
+    return tf.cond(hypotheses <= SMALL_STEP, small_steps, steps)
 
 
 def _run_until_full(

@@ -15,18 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from toy_workdir import randomize, toy_tokenizers
 
-from tf_transformer.decoding import SearchOptions, few_rows_apart, search_ids
-from tf_transformer.decoding._loop import FEW_ROWS
+from tf_transformer.decoding import SearchOptions, search_ids
 from tf_transformer.export import _matrices
-from tf_transformer.export._matrices import (
-    LEVELS,
-    PACKED_OP,
-    PackedMatrix,
-    QuantizedMatrix,
-    pack_model,
-    quantize_model,
-    require_kernel,
-)
+from tf_transformer.export._matrices import LEVELS, QuantizedMatrix, quantize_model, require_kernel
 from tf_transformer.export.inspection import inspect_saved_model
 from tf_transformer.export.serving._loading import ServedModel
 from tf_transformer.layers import inference_layout
@@ -255,64 +246,3 @@ def test_the_search_and_the_whole_model_give_the_same_log_probabilities_whatever
         alone = search(source[number : number + 1], lengths[number : number + 1])
         np.testing.assert_allclose(alone[1], log_probs[number : number + 1], atol=0.02)
         np.testing.assert_array_equal(alone[0][0], ids[number, : alone[0].shape[1]])
-
-
-@pytest.mark.parametrize("transposed", [True, False])
-def test_packed_products_are_those_of_the_variable(transposed):
-    values, bias = normal(37, 53, seed=5), tf.Variable(normal(37, seed=7))
-    packed = PackedMatrix(tf.Variable(values if transposed else values.T.copy()), transposed)
-    traced = tf.function(lambda x: (packed.packed_product(x, bias), packed.packed_product(x)), autograph=False)
-    for shape in ((1, 53), (7, 53), (2, 3, 53), (0, 53)):  # packed by the first, used by the others
-        x = normal(*shape)
-        for found, expected in zip(traced(tf.constant(x)), (x @ values.T + bias.numpy(), x @ values.T)):
-            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("options", [{}, {"decoder_autoregression": "ssru"}])
-def test_a_packed_model_gives_the_same_translations_and_packs_for_few_rows_alone(options):
-    model = toy(**options)
-    search = SearchOptions(eos_id=3, beam_size=2, nbest=1, forbidden_ids=(0, 2))
-
-    def traced():
-        spec = tf.TensorSpec([None, 4], tf.int32), tf.TensorSpec([None], tf.int32)
-
-        @tf.function(input_signature=spec, autograph=False)
-        def translate(source, lengths):
-            rows = {"source": source, "lengths": lengths, "max_lengths": lengths + 20}
-            found = search_ids(model, rows, search)
-            return found.ids, found.log_probs
-
-        return translate.get_concrete_function()
-
-    plain = traced()
-    pack_model(model)
-    assert PACKED_OP not in kinds_of(traced())
-    with few_rows_apart():
-        packed = traced()
-    # All but the keys and values of the cross-attention, which are computed before the loop, and the logits.
-    kernels = [each for each in model.decoder.weights if each.path.endswith("/kernel")]
-    assert kinds_of(packed).count(PACKED_OP) == len(kernels) - 2 * model.config.num_layers + 1
-    random = np.random.default_rng(11)
-    for count in (1, FEW_ROWS // 2, FEW_ROWS // 2 + 1, 9):
-        source = tf.constant(np.append(random.integers(4, 30, (count, 3)), np.full((count, 1), 3), 1), tf.int32)
-        lengths = tf.fill([count], 4)
-        for found, expected in zip(packed(source, lengths), plain(source, lengths)):
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-
-
-def kinds_of(function):
-    """The operations of a concrete function and of those it calls."""
-    graph = function.graph.as_graph_def()
-    nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
-    return [node.op for node in nodes]
-
-
-def test_layers_use_their_weights_outside_of_the_loop_for_few_rows():
-    packed = PackedMatrix(tf.Variable(normal(37, 53)))
-    assert packed.product(tf.ones([1, 53])) is None and packed.rows(tf.constant([1])) is None
-
-
-def test_a_tensorflow_that_cannot_pack_is_rejected(monkeypatch):
-    monkeypatch.setattr(_matrices, "PACKED_OP", "_MklNativeFusedMatMuX")
-    with pytest.raises(ValueError, match=r"for packed weights\. Received: TensorFlow .* Export without packed weights"):
-        pack_model(toy())
