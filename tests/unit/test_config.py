@@ -37,6 +37,7 @@ def test_configurations_are_frozen():
         (TrainingConfig, {"max_steps": 0}, r"training\.max_steps must be at least 1\. Received: 0"),
         (TrainingConfig, {"ema_decay": 1.0}, r"training\.ema_decay must be None or between 0 and 1"),
         (TrainingConfig, {"checkpoint_minutes": -1}, r"training\.checkpoint_minutes must be None or above 0"),
+        (DecodingConfig, {"length_reward": -0.1}, r"decoding\.length_reward must be at least 0\. Received: -0\.1"),
         (DecodingConfig, {"nbest": 0}, r"decoding\.nbest must be None or at least 1\. Received: 0"),
         (DecodingConfig, {"top_p": 0.0}, r"decoding\.top_p must be above 0 and at most 1\. Received: 0\.0"),
     ],

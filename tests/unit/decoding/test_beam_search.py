@@ -22,6 +22,8 @@ EVERY_OPTION = {
     "average": {"alpha": 1.0, "length_penalty": "average"},
     "early stopping": {"alpha": 1.0, "length_penalty": "average", "early_stopping": True},
     "length reward": {"alpha": 0.0, "length_reward": 0.8},
+    "reward and penalty": {"alpha": 0.6, "length_reward": 0.5},
+    "reward and average": {"alpha": 1.3, "length_penalty": "average", "length_reward": 0.2},
     "minimum": {"min_length": 2},
     "no repeated word": {"no_repeat_ngram": 1},
     "no repeated pair": {"no_repeat_ngram": 2},
@@ -100,12 +102,22 @@ def test_a_narrow_beam_finds_what_the_definition_finds(name, beams):
 
 
 @pytest.mark.parametrize("wanted", [1, 3])
-@pytest.mark.parametrize("alpha,reward", [(0.0, 0.0), (0.6, 0.0), (2.0, 0.0), (0.0, 0.7)])
-def test_the_stop_guards_the_hypotheses_asked_for(alpha, reward, wanted):
+@pytest.mark.parametrize(
+    "alpha,reward,kind",
+    [
+        (0.0, 0.0, "gnmt"),
+        (0.6, 0.0, "gnmt"),
+        (2.0, 0.0, "gnmt"),
+        (0.0, 0.7, "gnmt"),
+        (0.6, 0.5, "gnmt"),
+        (1.0, 0.1, "average"),
+    ],
+)
+def test_the_stop_guards_the_hypotheses_asked_for(alpha, reward, kind, wanted):
     """With alpha 2 and so many rows, a stop that forgets how far the penalty can still fall is caught."""
     rows, length = 60, 12
     model = ToyModel(rows, seed=5)
-    options = SearchOptions(EOS, beam_size=3, alpha=alpha, length_reward=reward)
+    options = SearchOptions(EOS, beam_size=3, alpha=alpha, length_reward=reward, length_penalty=kind)
     found = rows_of(run(model, [length] * rows, dataclasses.replace(options, nbest=wanted)))
     for row in range(rows):
         assert_same(found[row][:wanted], toy_search.plain_beam_search(model, row, length, options)[:wanted])
@@ -147,7 +159,7 @@ def test_a_prefix_is_forced_and_counts(beams):
         assert_same(found[row], plain(model, row, 3, options, prefix)[:beams])
 
 
-@pytest.mark.parametrize("name", ["plain", "minimum", "no repeated pair", "all"])
+@pytest.mark.parametrize("name", ["plain", "reward and penalty", "minimum", "no repeated pair", "all"])
 def test_beam_1_is_greedy(name):
     model, lengths = ToyModel(ROWS, seed=2), [9, 1, 19, 0, 7]
     options = SearchOptions(EOS, beam_size=1, **EVERY_OPTION[name])
@@ -198,6 +210,8 @@ def test_an_empty_batch_and_rows_without_room():
 
 
 def test_options_say_what_is_wrong():
+    with pytest.raises(ValueError, match=r"length_reward must be at least 0\. Received: -0\.5"):
+        SearchOptions(EOS, length_reward=-0.5)
     with pytest.raises(ValueError, match=r"beam_size must be at least 1\. Received: 0"):
         SearchOptions(EOS, beam_size=0)
     with pytest.raises(ValueError, match=r"nbest must be from 1 to beam_size = 2\. Received: 3"):

@@ -124,6 +124,16 @@ def test_log_probs_are_the_models_own_whatever_the_temperature():
         np.testing.assert_allclose(value, toy_search.log_prob(model, 0, list(ids[: int(length)])), rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["gnmt", "average"])
+def test_scores_have_the_length_penalty_and_the_length_reward(kind):
+    model, options = ToyModel(1, seed=7), {"alpha": 0.6, "length_reward": 0.5, "length_penalty": kind}
+    result = draw(model, [0], [[1, 2]], [6], paths=11, **options)
+    search, lengths = SearchOptions(EOS, **options), result.lengths[0].numpy()
+    assert len(set(lengths)) > 1
+    for ids, length, value in zip(result.ids[0].numpy(), lengths, result.scores[0]):
+        np.testing.assert_allclose(value, toy_search.score(model, 0, list(ids[:length]), search), rtol=1e-5)
+
+
 def test_options_say_what_is_wrong():
     with pytest.raises(ValueError, match=r"temperature must be above 0\. Received: 0"):
         SamplingOptions(temperature=0)

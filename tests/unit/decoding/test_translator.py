@@ -220,11 +220,25 @@ def test_sampling_depends_on_seed_and_text_alone(model, tokenizers):
 
 
 def test_every_option_of_the_search_is_passed_on(model, tokenizers):
-    config = dataclasses.replace(FEW, no_repeat_ngram=1, coverage_penalty=0.5, diversity=0.3, min_length=3)
+    config = dataclasses.replace(
+        FEW,
+        length_penalty="average",
+        alpha=0.7,
+        length_reward=0.3,
+        early_stopping=True,
+        no_repeat_ngram=1,
+        coverage_penalty=0.5,
+        diversity=0.3,
+        min_length=3,
+    )
     translator = Translator(model, tokenizers, config)
     options = search_options(translator.decoding, translator.model.config, None)
-    for name in ("beam_size", "alpha", "no_repeat_ngram", "coverage_penalty", "diversity", "min_length"):
-        assert getattr(options, name) == getattr(config, name)
+    shared = {field.name for field in dataclasses.fields(options)} & {
+        field.name for field in dataclasses.fields(config)
+    }
+    default = DecodingConfig()
+    for name in shared - {"nbest"}:
+        assert getattr(options, name) == getattr(config, name) != getattr(default, name), name
     found = translator._search(translator._read(tf.constant(["a dog and a cat."])))
     for ids, length in zip(found.ids[0].numpy(), found.lengths[0].numpy()):
         words = list(ids[:length])
