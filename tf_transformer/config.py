@@ -43,7 +43,9 @@ class ModelConfig(TypedFields):
     dropout: float = 0.1
     """On every sub-layer's output and on the sums of embedding and position (section 5.4)."""
     attention_dropout: float = 0.0
+    """On the attention weights, as in tensor2tensor (arXiv 1803.07416)."""
     feed_forward_dropout: float = 0.0
+    """Inside the feed-forward network, as in tensor2tensor."""
     activation: Literal["relu", "gelu", "swish"] = "relu"
     norm: Literal["post", "pre"] = "post"
     """post: LayerNorm(x + Sublayer(x)), the paper. pre: x + Sublayer(LayerNorm(x)), and one more at the end."""
@@ -136,7 +138,8 @@ class TrainingConfig(TypedFields):
     """Pairs with a longer side, in tokens, are dropped from training."""
     max_steps: int = 100_000
     schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = "noam"
-    """noam: the paper's. The others rise to `learning_rate`; the cosine falls to zero at `max_steps`."""
+    """noam: the paper's. The others rise to `learning_rate`: inverse_sqrt (arXiv 1806.00187), constant, and cosine
+    (arXiv 1608.03983), which falls to zero at `max_steps`."""
     warmup_steps: int = 4000
     learning_rate_scale: float = 1.0
     """Factor of the noam schedule."""
@@ -157,6 +160,7 @@ class TrainingConfig(TypedFields):
     """Parts whose weights are frozen, separated by commas: encoder, decoder, embeddings."""
     gradient_clip_norm: float | None = None
     ema_decay: float | None = None
+    """Decay of a moving average of the weights (Polyak and Juditsky 1992), which is validated and saved."""
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     xla: bool = False
     steps_per_call: int = 10

@@ -95,8 +95,8 @@ BASE_MUON = _variant(
     training={"optimizer": "muon", "weight_decay": 0.1, "schedule": "inverse_sqrt", "learning_rate": 1e-3},
 )  # fmt: skip
 
-# `multi30k` with one technique replaced or added, for `ablate --rows recipe`. The second row has the same sizes, and all
-# else from the paper.
+# For `ablate --rows recipe`: `multi30k`, the paper's recipe with the same sizes, and `multi30k` with one technique
+# replaced or added.
 RECIPE = [
     MULTI30K,
     _variant(
