@@ -1,13 +1,14 @@
 """Build a shortlist: a table of the target tokens that may translate each source token. A model that decodes with it
 computes the logits of a sentence's candidates only.
 
-The table is estimated from the training pairs of a prepared directory, or read from a `lex` file of Marian. Give
---workdir to translate the validation set with and without it: sacreBLEU, speed and candidates per sentence.
+The table is estimated from the training pairs of a prepared directory, or read from a `lex` file of Marian, binary or
+text. Give --workdir to translate the validation set with and without it: sacreBLEU, speed and candidates per sentence.
 
     tf-transformer shortlist --data data --workdir run --output shortlist.npz
     tf-transformer translate --workdir run --shortlist shortlist.npz --input text.en
     tf-transformer export --workdir run --shortlist shortlist.npz --output models/en-de
     tf-transformer shortlist --marian lex.50.50.enpt.s2t.bin --workdir imported --output shortlist.npz
+    tf-transformer shortlist --marian lex.s2t.gz --best 50 --frequent 50 --workdir imported --output shortlist.npz
 """
 
 import argparse
@@ -24,12 +25,20 @@ if TYPE_CHECKING:
     from tf_transformer.decoding import Shortlist
     from tf_transformer.text import TokenizerPair
 
+# sacreBLEU that a shortlist may cost on the split before the command warns.
+_MAX_LOSS = 0.1
+
 logger = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="DIR", help="prepared directory, for the table and the validation set")
-    parser.add_argument("--marian", metavar="FILE", help="a shortlist of Marian (`lex.*.bin`) to convert instead")
+    parser.add_argument(
+        "--marian",
+        metavar="FILE",
+        help="a shortlist of Marian to convert instead: binary (`lex.*.bin`), or text (`lex.s2t`, `lex.s2t.gz`) with "
+        "`target source probability` in each line",
+    )
     parser.add_argument("--output", required=True, metavar="FILE", help="file to write, such as shortlist.npz")
     for flag, default, summary in (
         ("--best", 100, "target tokens per source token"),
@@ -55,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     shortlist.save(args.output)
     logger.info("Written to %s.", args.output)
     figures = {"output": args.output} | shortlist.facts() | _measured(args, shortlist, tokenizers)
+    _warn_of_loss(figures)
     print(json.dumps(figures, indent=2) if args.json else _report(figures))
     return 0
 
@@ -72,11 +82,14 @@ def _marian(args: argparse.Namespace) -> "tuple[Shortlist, TokenizerPair]":
     if args.workdir is None:
         raise ValueError("Expected --workdir DIR with --marian, the imported model of the table. Add it.")
     from tf_transformer.decoding import Shortlist
-    from tf_transformer.importing.marian import read_shortlist
+    from tf_transformer.importing.marian import is_binary_shortlist, read_shortlist, read_text_shortlist
     from tf_transformer.workdir import Workdir
 
-    tokenizers = Workdir(args.workdir).tokenizers
-    lists, frequent = read_shortlist(pathlib.Path(args.marian)).in_ids(tokenizers)
+    tokenizers, file = Workdir(args.workdir).tokenizers, pathlib.Path(args.marian)
+    if is_binary_shortlist(file):
+        lists, frequent = read_shortlist(file).in_ids(tokenizers)
+    else:
+        lists, frequent = read_text_shortlist(file, tokenizers, args.best, args.frequent)
     return Shortlist.of(lists, frequent, tokenizers), tokenizers
 
 
@@ -100,6 +113,15 @@ def _measured(args: argparse.Namespace, shortlist: "Shortlist", tokenizers: "Tok
     )
     effect = shortlist_effect(full, short, sources, references, prepared.target_language)
     return figures | dataclasses.asdict(effect) | {"sacrebleu_loss": round(effect.loss, 3)}
+
+
+def _warn_of_loss(figures: dict) -> None:
+    if figures.get("sacrebleu_loss", 0.0) > _MAX_LOSS:
+        logger.warning(
+            f"The shortlist costs {figures['sacrebleu_loss']:.2f} sacreBLEU on {figures['split']}, more than "
+            f"{_MAX_LOSS}. Build one with more candidates per token: raise --best and --frequent, with --data if the "
+            "table is a binary one of Marian, which is pruned already."
+        )
 
 
 def _report(figures: dict) -> str:

@@ -6,6 +6,7 @@ Imported models are here; our own files and requests are in `fuzz.own_formats`, 
 import atexit
 import dataclasses
 import functools
+import gzip
 import io
 import pathlib
 import random
@@ -22,7 +23,7 @@ from fuzz.mutation import mutate, mutate_json, mutate_safetensors, mutate_zip, z
 from marian_files import INTGEMM8, binary_model, shortlist
 from multilingual_toys import LANGUAGES, change_json, multilingual_toy, write_json
 from torch_files import torch_file
-from toy_workdir import toy_workdir
+from toy_workdir import toy_tokenizers, toy_workdir
 
 from tf_transformer.export._ctranslate2 import export_ctranslate2
 from tf_transformer.importing._archive import read_npz, unpack
@@ -35,8 +36,9 @@ from tf_transformer.importing._torch_file import read_torch
 from tf_transformer.importing._weight_files import read_weights
 from tf_transformer.importing.ctranslate2._binary_model import read_binary_model
 from tf_transformer.importing.marian._binary import read_marian_binary, read_shortlist
+from tf_transformer.importing.marian._text_shortlist import read_text_shortlist
 from tf_transformer.importing.marian._vocabulary import read_marian_vocabulary
-from tf_transformer.text import Languages, TokenizerError
+from tf_transformer.text import Languages, TokenizerError, TokenizerPair
 from tf_transformer.text._subwords import Subwords
 from tf_transformer.text._vocabulary import train_model
 
@@ -82,8 +84,8 @@ class Reader:
         return True
 
 
-NAMES = ("ctranslate2", "npz", "marian-bin", "shortlist", "marian-yml", "marian-vocabulary")
-NAMES += ("json", "safetensors", "h5", "torch", "torch-before-1.6", "sentencepiece", "zip")
+NAMES = ("ctranslate2", "npz", "marian-bin", "shortlist", "text-shortlist", "marian-yml")
+NAMES += ("marian-vocabulary", "json", "safetensors", "h5", "torch", "torch-before-1.6", "sentencepiece", "zip")
 OWN_NAMES = ("config", "dataset-info", "checkpoint-info", "checkpoint-weights", "tfrecord")
 OWN_NAMES += ("rest", "rest-gzip", "libretranslate")
 NAMES += OWN_NAMES
@@ -181,6 +183,7 @@ def _readers() -> dict[str, Reader]:
         "npz": Reader("model.npz", (_npz(np.savez), _npz(np.savez_compressed)), read_npz, mutate_zip),
         "marian-bin": Reader("model.bin", (_marian_binary(),), read_marian_binary),
         "shortlist": Reader("lex.bin", (shortlist([[], [5, 9], [3]]),), read_shortlist),
+        "text-shortlist": Reader("lex.s2t", (_TEXT_SHORTLIST, gzip.compress(_TEXT_SHORTLIST)), _read_text_shortlist),
         "marian-yml": Reader("decoder.yml", (_YAML,), lambda path: parse_yaml(path.read_bytes(), str(path))),
         "marian-vocabulary": Reader("vocab.yml", (_VOCABULARY,), read_marian_vocabulary),
         "torch": Reader(
@@ -216,6 +219,19 @@ _VOCABULARY = '"</s>": 0\n<unk>: 1\n"\\"": 2\n\'it\'\'s\': 3\n"\\u2028x": 4\n? l
 
 _INDEX = b'{"metadata": {"total_size": 28}, "weight_map": {"a": "model-1.safetensors", "b": "model-1.safetensors"}}'
 _LANGUAGES = Languages({"de": 4, "fr": 5}, "target", "end", False, (("en", "de"), ("en", "fr"))).to_json().encode()
+
+
+_TEXT_SHORTLIST = "▁the ▁the 0.5\n▁a ▁the 0.25\n▁on ▁the 1e-05\n\n▁a NULL 0.5\n▁a\t▁a\t1\n".encode()
+
+
+def _read_text_shortlist(path: pathlib.Path) -> None:
+    lists, frequent = read_text_shortlist(path, _tokenizers(), best=2)
+    assert lists.shape[1] <= 2 and len(frequent) <= 100
+
+
+@functools.cache
+def _tokenizers() -> TokenizerPair:
+    return toy_tokenizers()
 
 
 def _read_sharded(path: pathlib.Path) -> None:

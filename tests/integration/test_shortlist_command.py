@@ -1,5 +1,6 @@
 """`tf-transformer shortlist`: built from prepared data or from Marian's file, and used by `translate` and `export`."""
 
+import gzip
 import json
 
 import numpy as np
@@ -12,6 +13,7 @@ from toy_workdir import randomize, toy_sentences
 from tf_transformer.config import Config, DecodingConfig
 from tf_transformer.data import PreparedDataset
 from tf_transformer.decoding import ExportedModel, Shortlist, Translator
+from tf_transformer.evaluation import ShortlistEffect
 from tf_transformer.export.inspection._inspect import inspect_saved_model
 from tf_transformer.model import Transformer
 from tf_transformer.pipelines.cli import main
@@ -70,6 +72,36 @@ def test_a_table_of_marian_is_converted(run, tmp_path, capsys):
     lex.write_bytes(marian_shortlist([[size]], frequent=1))
     assert main([*command, "--workdir", str(workdir.path)]) == 1
     assert "Expected a shortlist of the model's vocabularies" in capsys.readouterr().err
+
+
+def test_a_text_table_of_marian_is_converted(run, tmp_path, capsys):
+    _, workdir = run
+    tokenizer = workdir.tokenizers.source
+    words = tokenizer.pieces(range(tokenizer.vocab_size))
+    lex, output = tmp_path / "lex.s2t.gz", tmp_path / "table.npz"
+    pairs = [(31, 7, 0.25), (37, 7, 0.5), (41, 7, 0.125), (43, 11, 1)]
+    lex.write_bytes(gzip.compress("".join(f"{words[t]} {words[s]} {p}\n" for t, s, p in pairs).encode()))
+    command = ["shortlist", "--marian", str(lex), "--output", str(output), "--workdir", str(workdir.path)]
+    assert main([*command, "--best", "2", "--frequent", "3"]) == 0
+    found = Shortlist.load(output)
+    assert sorted(set(found.frequent)) == [1, 3, 4]
+    assert set(found.table[7]) == {31, 37, 7} and set(found.table[11]) == {43, 3, 11}
+    lex.write_text(f"{words[4]} {words[4]} 0.5\n{words[4]} {words[5]}\n")
+    assert main(command) == 1
+    assert "lex.s2t.gz, line 2: expected a shortlist of Marian" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("loss", [0.05, 0.1, 0.25])
+def test_a_loss_above_a_tenth_is_warned_of(run, tmp_path, capsys, caplog, monkeypatch, loss):
+    prepared, workdir = run
+    effect = ShortlistEffect(7, 2, 40.0, 40.0 - loss, "a signature", 1.5)
+    monkeypatch.setattr("tf_transformer.evaluation.shortlist_effect", lambda *arguments: effect)
+    command = ["shortlist", "--data", str(prepared.path), "--workdir", str(workdir.path)]
+    assert main([*command, "--output", str(tmp_path / "table.npz")]) == 0
+    assert "sacreBLEU 40.00 without" in capsys.readouterr().out
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    message = "costs 0.25 sacreBLEU on validation, more than 0.1. Build one with more candidates per token"
+    assert [message in warning for warning in warnings] == [True] * (loss > 0.1)
 
 
 def test_data_or_a_table_is_needed(tmp_path, capsys):

@@ -142,6 +142,14 @@ def _ids_of_pieces(tokenizer: Tokenizer) -> np.ndarray:
     return np.arange(tokenizer.vocab_size) if tokenizer.id_map is None else tokenizer.id_map.to_model()
 
 
+def is_binary_shortlist(path: pathlib.Path) -> bool:
+    """Return whether a file begins like a binary shortlist of Marian's."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as opened:
+        return opened.read(8) == SHORTLIST_MAGIC.to_bytes(8, "little")
+
+
 def read_shortlist(path: pathlib.Path) -> MarianShortlist:
     """Read a `lex.*.bin`: magic number, checksum, two counts, two lengths (uint64 each), offsets, target rows."""
     with BinaryFile(path, "a shortlist of Marian") as file:
