@@ -2,8 +2,8 @@
 
 A server carries the ops of the TensorFlow of its own number. Which TensorFlow brought an op was found by
 comparing the registries of the wheels of 2.12.1 to 2.21.0. Of the ops that TensorFlow marks with an underscore as its
-own there is only the one that exports with weights int8 hold. tensorflow-text is linked into the server: in the form of
-2.12.1 up to server 2.19.1, in the form of 2.20.0 since then.
+own, only the two that exports have are listed: oneDNN's for int8 and for packed weights. tensorflow-text is linked into
+the server: in the form of 2.12.1 up to server 2.19.1, in the form of 2.20.0 since then.
 
 A NodeDef attribute that a server does not know is logged and ignored (seen with the C++ loader of 2.12.1), so
 only attributes whose value changes the answer are listed.
@@ -60,11 +60,15 @@ _NEW_CORE_OPS = {
         ConvertToListOfSparseCoreCooTensors ConvertToSparseCoreCsrWrappedCooTensor FinalizeTPUEmbeddingV2
         GetStatsFromListOfSparseCoreCooTensors GetTpuTaskId GlobalShuffleDataset IndexFlatMapDataset
         IteratorGetModelProto SortListOfSparseCoreCooTensors UpdateTaskIdAndGlobalCoreArray
-        WeightedFlatMapDataset _QuantizedMatMul""",
+        WeightedFlatMapDataset""",
     "2.18.0": "CheckPinned",
     "2.20.0": "DecodeWebP TPUDummyInput",
     "2.21.0": "DecodeJxl",
 }
+
+# For packed and int8 weights. The wheels of 2.12.1, 2.13.1, … 2.19.1, 2.20.0 and 2.21.0 for Linux on x86-64 register
+# the first one with the same attributes and a float32 kernel labelled MklNameChangeOp (TF_GetRegisteredKernelsForOp).
+_ONEDNN_OPS = {"2.12.1": "_MklNativeFusedMatMul", "2.17.0": "_QuantizedMatMul"}
 
 _MEANINGFUL_ATTRIBUTES = {
     "2.13.0": "TopKV2.index_type TensorListSetItem.resize_if_index_out_of_bounds",
@@ -83,7 +87,7 @@ def _by_name(table: dict[str, str]) -> dict[str, str]:
 
 
 TEXT_OPS = _by_name(_TEXT_OPS)
-FIRST_RELEASE = {**TEXT_OPS, **_by_name(_NEW_CORE_OPS)}
+FIRST_RELEASE = {**TEXT_OPS, **_by_name(_NEW_CORE_OPS), **_by_name(_ONEDNN_OPS)}
 FIRST_RELEASE_OF_ATTRIBUTE = _by_name(_MEANINGFUL_ATTRIBUTES)
 
 

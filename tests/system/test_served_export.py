@@ -45,6 +45,11 @@ def base(workdir, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def packed(workdir, tmp_path_factory):
+    return export_saved_model(workdir, tmp_path_factory.mktemp("packed") / "toy", packed=True).path
+
+
+@pytest.fixture(scope="module")
 def running(base):
     with running_server(base) as running:
         yield running
@@ -122,8 +127,11 @@ def test_a_reader_without_python(base, translator, tmp_path):
 
 
 @pytest.mark.skipif(not (has_compiler() and OTHER_PACKAGES), reason="OTHER_TENSORFLOW names no other release")
-def test_a_reader_of_another_release(base, translator, tmp_path):
+def test_a_reader_of_another_release(base, packed, translator, tmp_path):
     """As the oldest server: OTHER_TENSORFLOW is a site-packages with tensorflow and tensorflow_text 2.12.1."""
     texts, packages = [*SENTENCES, *ADVERSARIAL], pathlib.Path(OTHER_PACKAGES or "")
-    found = translate_with_cpp(build_reader(tmp_path, packages), base / "1", texts, packages)
-    assert [text.decode() for text in found] == translator(texts)
+    reader = build_reader(tmp_path, packages)
+    assert [text.decode() for text in translate_with_cpp(reader, base / "1", texts, packages)] == translator(texts)
+    for some in (texts, SENTENCES[:2], SENTENCES[2:3]):  # one and two sentences begin with small steps
+        found = translate_with_cpp(reader, packed, some, packages)
+        assert [text.decode() for text in found] == translator(some)
