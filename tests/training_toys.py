@@ -82,7 +82,7 @@ class ToyTraining:
         self.reset(seed)
         gradients = BatchGradients(
             self.model, self.training.label_smoothing, self.training.seed, self.training.accumulation_steps,
-            self.training.xla,
+            self.training.xla, self.training.r_drop,
         )  # fmt: skip
         schedule = NoamSchedule(config.model_dim, self.training.warmup_steps)
         self.step = TrainStep(self.strategy, gradients, self.optimizer, self.average, schedule, self.training)

@@ -32,6 +32,13 @@ def test_every_op_of_the_training_step_has_a_gpu_kernel_and_nothing_is_copied(pr
     assert all(len(copy.shape) == 1 for copy in found.copies)
 
 
+def test_so_do_the_two_passes_of_r_drop():
+    toy = ToyTraining(model={"dropout": 0.1}, training={"r_drop": 5.0})
+    found = audit(step_function(toy, packed=True))
+    assert found.missing == set()
+    assert {copy.producer for copy in found.copies} <= {"Range"}
+
+
 @pytest.mark.parametrize("changes", [{"attention_block_size": 4}, {"positions": "learned"}, {"norm": "pre"}], ids=str)
 def test_so_do_the_options_of_the_model(changes):
     found = audit(step_function(ToyTraining(model={"dropout": 0.1, **changes}), packed=True))

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from training_toys import ToyTraining, toy_batch
 
+from tf_transformer.training import _gradients
 from tf_transformer.training._strategies import make_strategy
 
 # Keys' biases have no gradient but rounding, which Adam would blow up to a whole step: here they are left out.
@@ -55,6 +57,28 @@ def test_two_replicas_train_like_one(mirrored, alone, parts):
 def test_accumulation_trains_like_one_part(alone):
     toy = ToyTraining(model=MODEL, training=TRAINING | {"accumulation_steps": 4})
     check_same(toy, toy.train(BATCHES), alone)
+
+
+@pytest.fixture
+def passes_that_differ(monkeypatch):
+    """R-Drop's two passes differ by their sources, not by dropout, which is another one on each replica."""
+
+    def doubled(batch):
+        other = {**batch, "source": tf.where(batch["source"] > 3, 26 - batch["source"], batch["source"])}
+        return {name: tf.concat([batch[name], other[name]], axis=0) for name in batch}
+
+    monkeypatch.setattr(_gradients, "_doubled", doubled)
+
+
+def test_r_drop_trains_alike_on_two_replicas_and_in_parts(mirrored, passes_that_differ):
+    training = TRAINING | {"r_drop": 500.0}
+    single = ToyTraining(model=MODEL, training=training)
+    alone = single, single.train(BATCHES)
+    without = ToyTraining(model=MODEL, training=TRAINING | {"r_drop": 1e-9}).train(BATCHES)
+    assert alone[1].loss[0] > 1.002 * without.loss[0]  # the divergence is part of the loss
+    for strategy, parts in ((mirrored, 1), (mirrored, 3), (None, 4)):
+        toy = ToyTraining(strategy, model=MODEL, training=training | {"accumulation_steps": parts})
+        check_same(toy, toy.train(BATCHES), alone)
 
 
 def test_an_empty_half_is_no_trouble(mirrored):

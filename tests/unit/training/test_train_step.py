@@ -81,9 +81,13 @@ def test_float16_finds_its_loss_scale_and_only_then_counts_failures():
     assert (toy.counters.loss_scale, toy.counters.steps_at_scale) == (2048.0, 1)
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
-def test_half_precision_trains_like_float32(precision):
-    half, full = ToyTraining(training={"precision": precision}), ToyTraining()
+def test_half_precision_trains_like_float32(precision, r_drop):
+    options = {"model": {"dropout": 0.1 if r_drop else 0.0}, "training": {"r_drop": r_drop}}
+    full = ToyTraining(**options)
+    options["training"] = {"r_drop": r_drop, "precision": precision}
+    half = ToyTraining(**options)
     ours, theirs = half.train([toy_batch(1)] * 10), full.train([toy_batch(1)] * 10)
     np.testing.assert_allclose(ours.loss, theirs.loss, rtol=0.05)
     assert ours.gradient_norm[0] == pytest.approx(theirs.gradient_norm[0], rel=0.05)
