@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Mapping
 import tensorflow as tf
 
 from tf_transformer.config import ConfigError, DecodingConfig
-from tf_transformer.decoding import CandidateTable, LengthRange, Shortlist, Translator, separate_small_steps
+from tf_transformer.decoding import SMALL_STEP, CandidateTable, LengthRange, Shortlist, Translator, separate_small_steps
 from tf_transformer.export._card_facts import card_facts
 from tf_transformer.export._matrices import pack_model, quantize_model
 from tf_transformer.export._restriction import Restriction, measure_restriction
@@ -29,7 +29,9 @@ SENTENCES = 200
 """Of the validation set, on which an export has to translate as the checkpoint does."""
 
 PACKED = ("serving_default", "document", "translate_to")
-"""Signatures whose weights `packed` packs for small steps; each keeps a copy in memory."""
+"""Signatures that `packed` applies to. Each keeps a packed copy of the decoder's weights in memory, and a second one
+once the second search of failure detection has run in it.
+"""
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +46,8 @@ class Candidate:
         decoding: fields of `DecodingConfig` to change; see `export_saved_model`.
         shortlist: file of a shortlist, or None.
         languages: source and target language; None: those of the work directory.
-        packed: whether oneDNN packs the weights of the signatures `PACKED` once, for small steps.
+        packed: whether oneDNN packs the weights of the signatures `PACKED` once, for small steps of the search. Not
+            with "int8", nor with a beam size above `SMALL_STEP`.
 
     Attributes:
         facts: of the model card; see `card_facts`.
@@ -68,6 +71,8 @@ class Candidate:
     ):
         self.workdir, self.checkpoint, self.weights = workdir, checkpoint, weights
         self.decoding = search_of(workdir, decoding)
+        if packed:
+            _check_packed(weights, self.decoding)
         self.languages, self.targets = _languages(workdir, languages)
         full = load_model_tensors(checkpoint)
         kept = rounded(full, weights, str(checkpoint))
@@ -76,7 +81,7 @@ class Candidate:
             self.model = Transformer(workdir.config.model, dtype="float32")
         assign_model(self.model, full, str(checkpoint))
         logger.info("Building the graph of %s …", checkpoint)
-        facts = card_facts(workdir, checkpoint, self.decoding, weights, self.model.count_params())
+        facts = card_facts(workdir, checkpoint, self.decoding, weights, self.model.count_params(), packed)
         self.facts = facts | {"languages": _card_languages(self.languages, self.targets)}
         card = json.dumps(self.facts, ensure_ascii=False)
         self._matrices: dict[str, tf.Module] = {}
@@ -96,7 +101,7 @@ class Candidate:
         if weights != "float32":
             logger.info("Comparing %s weights with the checkpoint's …", weights)
             self.rounding = compare_rounded(self.signatures, self.sentences, round_weights)
-        if packed and weights != "int8":
+        if packed:
             pack_model(self.model)
             with separate_small_steps():
                 self.signatures = self.signatures | self._trace(card, shortlist, PACKED)
@@ -172,6 +177,22 @@ def _languages(
 def _card_languages(pair: tuple[str | None, str | None], targets: tuple[str, ...]) -> dict:
     """Source and target language, and those of `translate_to`, for the model card."""
     return {"source": pair[0], "target": pair[1]} | ({"targets": list(targets)} if targets else {})
+
+
+def _check_packed(weights: str, decoding: DecodingConfig) -> None:
+    """ValueError if no step of the search would use packed weights."""
+    if weights == "int8":
+        raise ValueError(
+            "Expected packed weights of float32, float16 or bfloat16. Received: int8. Leave out --packed: int8 weights "
+            "are always packed."
+        )
+    # Samples are drawn with one hypothesis per sentence, whatever the beam size.
+    if decoding.beam_size > SMALL_STEP and not decoding.sampling:
+        raise ValueError(
+            f"Expected a beam size of at most {SMALL_STEP} with packed weights, because only steps of at most "
+            f"{SMALL_STEP} hypotheses use them. Received: {decoding.beam_size}. Leave out --packed, or lower the beam "
+            "size."
+        )
 
 
 def search_of(workdir: Workdir, changes: dict) -> DecodingConfig:

@@ -13,7 +13,12 @@ FORMAT = 1
 
 
 def card_facts(
-    workdir: Workdir, checkpoint: pathlib.Path, decoding: DecodingConfig, weights: str, parameters: int
+    workdir: Workdir,
+    checkpoint: pathlib.Path,
+    decoding: DecodingConfig,
+    weights: str,
+    parameters: int,
+    packed: bool = False,
 ) -> dict:
     """Languages, model, checkpoint, data, scores, licence, search and versions.
 
@@ -22,6 +27,7 @@ def card_facts(
         decoding: the search of the export.
         weights: "float32", "float16", "bfloat16" or "int8".
         parameters: the number of the model's parameters.
+        packed: whether oneDNN packs the decoder's weights once.
     """
     data, imported = workdir.dataset_info, _imported(workdir)
     return {
@@ -32,6 +38,7 @@ def card_facts(
         "model": workdir.config.model.to_dict(),
         "parameters": parameters,
         "weights": weights,
+        "packed": packed,
         "checkpoint": _checkpoint(checkpoint),
         "data": _data(data),
         "scores": scores_of(workdir, checkpoint),

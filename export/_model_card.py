@@ -5,7 +5,7 @@ import json
 import pathlib
 from typing import Any
 
-from tf_transformer.decoding import WARNINGS
+from tf_transformer.decoding import SMALL_STEP, WARNINGS
 from tf_transformer.export._candidate import Candidate
 from tf_transformer.export._verify import Trial
 from tf_transformer.export.inspection import Report
@@ -83,7 +83,7 @@ def _facts(card: dict) -> str:
     rows = {
         "model": f"Transformer, preset `{card['preset']}`, {card['parameters']:,} parameters",
         "checkpoint": f"{checkpoint['name']}, step {checkpoint['step']:,}{_origin(card['imported'])}",
-        "weights": card["weights"] + _rounding(card),
+        "weights": card["weights"] + _rounding(card) + _packed(card),
         **_shortlist(card),
         "search": f"{_search(search)}, output at most {_limits(search)}, source at most "
         f"{search['max_source_length']} tokens",
@@ -122,6 +122,15 @@ def _rounding(card: dict) -> str:
     return (
         f" {use}; {effect['changed']} of {effect['sentences']} translations are "
         f"not those of the full weights, log-probabilities per token differ by {effect['per_token']:.1e} on average"
+    )
+
+
+def _packed(card: dict) -> str:
+    if not card["packed"]:
+        return ""
+    return (
+        f"; the decoder's are packed once for steps of at most {SMALL_STEP} hypotheses, which needs TensorFlow with "
+        "oneDNN for Linux on x86-64, and memory for the copies"
     )
 
 

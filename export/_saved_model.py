@@ -56,9 +56,11 @@ def export_saved_model(
         shortlist: file of a shortlist that restricts translations to the candidates of their sources.
         languages: source and target language of a multilingual model, which all signatures but `translate_to` have;
             None: those of the work directory.
-        packed: whether the signatures that translate keep a copy of the weights in oneDNN's own layout instead of
-            packing them at each call: faster for few rows, for more memory, and only where TensorFlow has oneDNN.
-            Weights of "int8" are always packed.
+        packed: whether oneDNN packs the decoder's weights once instead of at each call, in the signatures
+            `serving_default`, `document` and `translate_to`. Only steps of at most 6 hypotheses (sentences x beams) use
+            the packed copies: single sentences are faster, for more memory, and other batches as fast as without. The
+            export needs TensorFlow with oneDNN for Linux on x86-64. Rejected with weights "int8", which are always
+            packed, and with a beam size above 6.
         **decoding: fields of `DecodingConfig` to change. `nbest` is the K of the signature `nbest`; None:
             all beams.
     """

@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--packed",
         action="store_true",
-        help="keep weights in oneDNN's layout instead of packing them at each call: faster for few sentences at a "
-        "time, for more memory",
+        help="pack the decoder's weights once instead of at each call, for steps of at most 6 hypotheses (sentences x "
+        "beams): faster for single sentences, for more memory; needs oneDNN on x86-64 and a beam size of at most 6",
     )
     parser.add_argument(
         "--format", default="saved_model", choices=("saved_model", "ctranslate2"), help="default: %(default)s"

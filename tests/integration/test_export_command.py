@@ -267,6 +267,7 @@ def test_packed_weights_are_published_and_translate_as_the_others(version, workd
     assert cli.main(["export", *flags, "--packed"]) == 0
     report = inspect_saved_model(tmp_path / "base" / "1")
     assert report.ops["_MklNativeFusedMatMul"] and report.oldest_server == "2.12.1"
+    assert json.loads((tmp_path / "base" / "1" / "model.json").read_text())["packed"] is True
     assert report.sizes.variables_bytes < 1.1 * inspect_saved_model(version).sizes.variables_bytes
     text = tf.constant(toy_sentences(7))
     found, expected = (

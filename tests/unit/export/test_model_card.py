@@ -51,7 +51,7 @@ def card(workdir, report, **changes):
     weights = changes.pop("weights", "float32")
     decoding = changes.pop("decoding", workdir.config.decoding)
     candidate = types.SimpleNamespace(
-        facts=card_facts(workdir, workdir.checkpoint(), decoding, weights, 30_011),
+        facts=card_facts(workdir, workdir.checkpoint(), decoding, weights, 30_011, changes.pop("packed", False)),
         rounding=None,
         restriction=None,
         sentences=[b""] * 200,
@@ -116,6 +116,17 @@ def test_the_licence_of_imported_weights_is_carried_on(workdir, made, tmp_path):
 def test_what_smaller_weights_changed(workdir, made, tmp_path):
     write_model_card(tmp_path, card(workdir, made[1], weights="float16", rounding=Rounding(200, 3, 1.3e-4)))
     assert "3 of 200 translations" in (tmp_path / "README.md").read_text()
+
+
+def test_packed_weights_and_what_they_need(workdir, made):
+    packed, plain = (card(workdir, made[1], packed=packed) for packed in (True, False))
+    assert packed["packed"] is True and plain["packed"] is False
+    assert "float32; the decoder's are packed once for steps of at most 6 hypotheses" in card_text(packed)
+    assert "TensorFlow with oneDNN for Linux on x86-64" in card_text(packed) and "oneDNN" not in _weights(plain)
+
+
+def _weights(made_card):
+    return next(line for line in card_text(made_card).splitlines() if line.startswith("| weights |"))
 
 
 def test_the_card_explains_the_warnings(workdir, made):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from exported_toy import SMALL
-from toy_workdir import randomize, toy_tokenizers
+from toy_workdir import randomize, toy_tokenizers, toy_workdir
 
 from tf_transformer.decoding import SMALL_STEP, LengthRange, SearchOptions, search_ids, separate_small_steps
 from tf_transformer.decoding._checks import CheckedSearch
-from tf_transformer.export import _matrices
+from tf_transformer.export import _matrices, export_saved_model
 from tf_transformer.export._matrices import PACKED_OP, PackedMatrix, pack_model
+from tf_transformer.export.inspection import _inspect, inspect_saved_model
 from tf_transformer.layers import inference_layout
 from tf_transformer.model import Transformer
 
@@ -44,6 +45,31 @@ def test_a_tensorflow_that_cannot_pack_is_rejected(monkeypatch):
     monkeypatch.setattr(_matrices, "PACKED_OP", "_MklNativeFusedMatMuX")
     with pytest.raises(ValueError, match=r"for packed weights\. Received: TensorFlow .* Export without packed weights"):
         pack_model(toy())
+
+
+def test_inspect_names_the_oldest_server_even_where_tensorflow_lacks_the_op(tmp_path, monkeypatch):
+    root, registered = tf.Module(), _inspect.op_def_registry.get
+    root.kernel = tf.Variable(normal(37, 53))
+    product = PackedMatrix(root.kernel).packed_product
+    root.serve = tf.function(product, input_signature=[tf.TensorSpec([None, 53])], autograph=False)
+    tf.saved_model.save(root, str(tmp_path / "1"), signatures=root.serve)
+    monkeypatch.setattr(_inspect.op_def_registry, "get", lambda op: None if op == PACKED_OP else registered(op))
+    report = inspect_saved_model(tmp_path / "1")
+    assert report.ops[PACKED_OP] == 1 and report.oldest_server == "2.12.1" and report.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("weights", "beams", "match"),
+    [
+        ("int8", 2, r"Expected packed weights of float32, float16 or bfloat16\. Received: int8\. Leave out --packed"),
+        ("float32", SMALL_STEP + 1, r"Expected a beam size of at most 6 with packed .* Received: 7\. Leave out"),
+    ],
+)
+def test_what_would_not_use_packed_weights_is_rejected(tmp_path, weights, beams, match):
+    workdir = toy_workdir(tmp_path / "run", SMALL)
+    with pytest.raises(ValueError, match=match):
+        export_saved_model(workdir, tmp_path / "base", weights=weights, beam_size=beams, packed=True)
+    assert not (tmp_path / "base").exists()
 
 
 def toy(rows=False, **options):
