@@ -12,7 +12,9 @@ divided among the cores, each part on one thread (part `parallel`), and with one
 `--variants` are exports: float32, packed (the same, packed once), int8, and both kinds with a shortlist of random
 candidates per source token (`--shortlist N`). Figures of all but float32 begin with their names: `ratio_*`,
 `packed_ratio_*`, `int8_side_by_side_ratio_*`, `single_beam4_int8_ratio_*`. `--here` takes CTranslate2 from this
-environment instead of --peer-envs.
+environment instead of --peer-envs. `--layout avx2` exports weights in the layout of CPUs without AVX-512; with
+ONEDNN_MAX_CPU_ISA=AVX2 CT2_FORCE_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 in the environment all engines use no other
+instructions.
 """
 
 import argparse
@@ -30,6 +32,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from benchmarks.kept_exports import kept_folder
 from benchmarks.peers import running
 
 # What ours and the peers are given alike, and what it is unless the command says otherwise.
@@ -44,6 +47,8 @@ VARIANTS = {
     "int8_shortlist": ("int8", True),
 }
 PARTS = ("batch", "parallel", "single")
+# Whether kernels are stored transposed; None: as this CPU wants them.
+LAYOUTS = {"auto": None, "avx512": False, "avx2": True}
 ENVIRONMENT = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
@@ -77,6 +82,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["float32"], help="our exports")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
     parser.add_argument("--shortlist", type=int, default=100, metavar="N", help="candidates per source token")
+    parser.add_argument("--layout", choices=LAYOUTS, default="auto", help="of the weights (default: of this CPU)")
     parser.add_argument("--models", help="folder to keep the exports in, for several runs")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -85,13 +91,20 @@ def _parse() -> argparse.Namespace:
 
 
 def export(
-    directory: str, beam: int, vocab: int, preset: str = "base", shortlist: int | None = None, weights: str = "float32"
+    directory: str,
+    beam: int,
+    vocab: int,
+    preset: str = "base",
+    shortlist: int | None = None,
+    weights: str = "float32",
+    layout: str = "auto",
 ) -> str:
     """A SavedModel from ids (N, S) and output lengths (N,) to ids (N, K, L), by the translator's own search.
 
     Args:
         shortlist: random candidates per source token; None: the whole vocabulary.
         weights: "float32", "packed" (float32, packed once for small steps) or "int8".
+        layout: of the weights, a key of `LAYOUTS`.
 
     Returns:
         Its directory.
@@ -107,7 +120,7 @@ def export(
 
     module = tf.Module()
     config = dataclasses.replace(get_preset(preset).model, vocab_size=vocab)
-    with inference_layout(rows=shortlist is not None):
+    with inference_layout(LAYOUTS[layout], rows=shortlist is not None):
         model = Transformer(config)
     if weights == "packed":
         pack_model(model)
@@ -179,10 +192,10 @@ def ours(directory: str, args: argparse.Namespace, **changes) -> float:
 def _exported(name: str, beam: int, folder: str, args: argparse.Namespace) -> str:
     """The SavedModel of a variant, written unless it exists."""
     weights, shortlist = VARIANTS[name]
-    directory = f"{folder}/{name}_{beam}"
-    if os.path.exists(directory):
-        return directory
-    return export(directory, beam, args.vocab, args.preset, args.shortlist if shortlist else None, weights)
+    candidates = args.shortlist if shortlist else None
+    options = {"vocab": args.vocab, "preset": args.preset, "shortlist": candidates, "layout": args.layout}
+    directory = kept_folder(folder, f"{name}_{beam}", **options)
+    return str(directory) if directory.exists() else export(str(directory), beam, weights=weights, **options)
 
 
 def compare(ways: dict[str, tuple[str, int]], args: argparse.Namespace, suffix: str = "") -> dict[str, float]:
