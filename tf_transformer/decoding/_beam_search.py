@@ -14,6 +14,7 @@ from tf_transformer.decoding._options import (
     NEG_INF,
     GrowFunction,
     Hypotheses,
+    SearchArguments,
     SearchOptions,
     Step,
     StepFunction,
@@ -44,9 +45,9 @@ def beam_search(
     K are finished. Ties go to the earlier beam and the lower id.
 
     Args:
-        step_fn: (Step, state) -> StepResult.
+        step_fn: (Step, state) -> StepResult. If it has a `beam_size`, that is K or more (1 or more for greedy search).
         state: a structure of tensors whose first axis is the batch.
-        start_ids: (B,) int32, the decoder's first input.
+        start_ids: (B,) int32, the decoder's first input. Integers of any type, also as lists, become int32.
         max_lengths: (B,) int32, EOS counted. A row with 0 is not searched at all.
         grow: (state, capacity) -> state with room for so many steps; called before each block of steps.
         prefix, prefix_lengths: (B, P) and (B,) int32, ids that the output must begin with.
@@ -62,47 +63,36 @@ def beam_search(
         return greedy_search(
             step_fn, state, start_ids, max_lengths, options, grow, prefix, prefix_lengths, source_length, min_lengths
         )
-    rows = _first_state(start_ids, max_lengths, options, prefix, prefix_lengths, source_length, min_lengths)
+    given = SearchArguments(start_ids, max_lengths, prefix, prefix_lengths, source_length, min_lengths)
+    rows = _first_state(given.check(step_fn, options.beam_size), options)
 
     def advance(index: tf.Tensor, rows: SearchState, state: Any) -> tuple[SearchState, Any]:
         return _advance(step_fn, index, rows, state, options)
 
-    rows = run_search(advance, rows, state, tf.reduce_max(max_lengths), grow)
+    rows = run_search(advance, rows, state, tf.reduce_max(rows.values["max_lengths"]), grow)
     return best_hypotheses(rows, options)
 
 
-def _first_state(
-    start_ids: tf.Tensor,
-    max_lengths: tf.Tensor,
-    options: SearchOptions,
-    prefix: Any,
-    prefix_lengths: Any,
-    source_length: Any,
-    min_lengths: Any,
-) -> SearchState:
+def _first_state(given: SearchArguments, options: SearchOptions) -> SearchState:
     """One hypothesis alive per row, BOS; the other beams are inactive in the first step."""
-    batch, beams = tf.shape(start_ids)[0], options.beam_size
+    batch, beams = tf.shape(given.start_ids)[0], options.beam_size
     alive = tf.where(tf.range(beams) == 0, 0.0, NEG_INF)
     none = tf.fill([batch, beams], NEG_INF)
     values = {
-        "tokens": tf.tile(start_ids[:, None], [1, beams]),
+        "tokens": tf.tile(given.start_ids[:, None], [1, beams]),
         "log_probs": tf.tile(alive[None], [batch, 1]),
         "lengths": tf.zeros([batch], tf.int32),
         "finished_scores": none,
         "finished_log_probs": none,
         "finished_lengths": tf.zeros([batch, beams], tf.int32),
-        "max_lengths": max_lengths,
-    }
-    if prefix is not None:
-        values |= {"prefix": prefix, "prefix_lengths": prefix_lengths}
-    if min_lengths is not None:
-        values["min_lengths"] = min_lengths
+        "max_lengths": given.max_lengths,
+    } | given.constraints()
     if options.needs_attention:
-        values["coverage"] = tf.zeros([batch, beams, source_length])
+        values["coverage"] = tf.zeros([batch, beams, given.source_length])
     if options.track_coverage:
         values["finished_coverage"] = values["coverage"]
     empty = tf.zeros([batch, beams, 0], tf.int32)
-    return SearchState(max_lengths <= 0, values, {"ids": empty, "ancestors": empty, "finished_ids": empty})
+    return SearchState(given.max_lengths <= 0, values, {"ids": empty, "ancestors": empty, "finished_ids": empty})
 
 
 def _advance(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding._options import NEG_INF, Step, StepResult
+from tf_transformer.decoding._options import NEG_INF, Step, StepResult, check_integer
 from tf_transformer.decoding._shortlist import Candidates
 from tf_transformer.layers import SSRU, Decoder, DecoderLayer, MultiHeadAttention, Projection
 from tf_transformer.model import Transformer
@@ -69,6 +69,7 @@ class DecoderStep:
         all_layers: bool = False,
         candidates: Candidates | None = None,
     ):
+        check_integer("beam_size", beam_size, 1)
         self.decoder = decoder
         self.embed = embed
         self.logits = logits

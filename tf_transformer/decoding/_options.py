@@ -1,6 +1,7 @@
 """Search options, the step function that a search calls, one for any model, and the hypotheses it returns."""
 
 import dataclasses
+import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -74,6 +75,14 @@ StepFunction = Callable[[Step, Any], StepResult]
 GrowFunction = Callable[[Any, tf.Tensor], Any]
 
 
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Raise ValueError unless `value` is an integer of at least `least`."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise ValueError(f"{name} must be an integer of at least {least}. Received: {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}. Received: {value}.")
+
+
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
     """The options that beam search, greedy search and sampling share.
@@ -110,16 +119,9 @@ class SearchOptions:
     free_prefix: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("beam_size", 1),
-            ("alpha", 0),
-            ("length_reward", 0),
-            ("min_length", 0),
-            ("no_repeat_ngram", 0),
-            ("coverage_penalty", 0),
-            ("diversity", 0),
-            ("free_prefix", 0),
-        ):
+        for name in ("eos_id", "beam_size", "min_length", "no_repeat_ngram", "free_prefix"):
+            check_integer(name, getattr(self, name), 1 if name == "beam_size" else 0)
+        for name, least in (("alpha", 0), ("length_reward", 0), ("coverage_penalty", 0), ("diversity", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}. Received: {getattr(self, name)}.")
         if self.length_penalty not in LENGTH_PENALTIES:
@@ -168,6 +170,38 @@ def length_scores(log_probs: tf.Tensor, lengths: tf.Tensor, options: SearchOptio
     return scores + options.length_reward * tf.cast(lengths, tf.float32) if options.length_reward else scores
 
 
+class SearchArguments(NamedTuple):
+    """The tensors that a search is called with; all int32."""
+
+    start_ids: tf.Tensor
+    max_lengths: tf.Tensor
+    prefix: tf.Tensor | None = None
+    prefix_lengths: tf.Tensor | None = None
+    source_length: tf.Tensor | None = None
+    min_lengths: tf.Tensor | None = None
+
+    def check(self, step_fn: StepFunction, beams: int) -> "SearchArguments":
+        """The arguments as int32 tensors, if they fit each other and the step function has room for `beams`."""
+        room = getattr(step_fn, "beam_size", beams)
+        if room < beams:
+            raise ValueError(
+                f"Expected a step function with a beam_size of at least {beams}, the search's. Received: beam_size = "
+                f"{room}. Pass beam_size={beams} to {type(step_fn).__name__}."
+            )
+        if (self.prefix is None) != (self.prefix_lengths is None):
+            given, missing = ("prefix_lengths", "prefix") if self.prefix is None else ("prefix", "prefix_lengths")
+            raise ValueError(
+                f"Expected prefix and prefix_lengths, or neither. Received: {given} alone. Pass {missing} as well."
+            )
+        return SearchArguments(*(None if value is None else tf.cast(value, tf.int32) for value in self))
+
+    def constraints(self) -> dict[str, tf.Tensor]:
+        """Those of prefix, prefix_lengths and min_lengths that are given, by name."""
+        named = self._asdict()
+        names = ("prefix", "prefix_lengths", "min_lengths")
+        return {name: named[name] for name in names if named[name] is not None}
+
+
 class UncachedStep:
     """Step function for beam search, greedy search and sampling from a model of ids (N, T) to logits (N, T, V).
 
@@ -185,6 +219,7 @@ class UncachedStep:
     """
 
     def __init__(self, model: Callable[[tf.Tensor], Any], beam_size: int):
+        check_integer("beam_size", beam_size, 1)
         self.model = model
         self.beam_size = beam_size
 

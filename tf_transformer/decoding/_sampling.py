@@ -12,6 +12,7 @@ from tf_transformer.decoding._options import (
     NEG_INF,
     GrowFunction,
     Hypotheses,
+    SearchArguments,
     SearchOptions,
     Step,
     StepFunction,
@@ -47,33 +48,20 @@ def follow_paths(
     return hypotheses(*found, options, values["coverage"] if options.track_coverage else None)
 
 
-def first_paths(
-    start_ids: tf.Tensor,
-    max_lengths: tf.Tensor,
-    paths: int,
-    options: SearchOptions,
-    prefix: tf.Tensor = None,
-    prefix_lengths: tf.Tensor = None,
-    source_length: tf.Tensor = None,
-    min_lengths: tf.Tensor = None,
-) -> SearchState:
+def first_paths(given: SearchArguments, paths: int, options: SearchOptions) -> SearchState:
     """`paths` empty hypotheses per row."""
-    batch = tf.shape(start_ids)[0]
+    batch = tf.shape(given.start_ids)[0]
     values = {
-        "tokens": tf.tile(start_ids[:, None], [1, paths]),
+        "tokens": tf.tile(given.start_ids[:, None], [1, paths]),
         "log_probs": tf.zeros([batch, paths]),
         "lengths": tf.zeros([batch, paths], tf.int32),
         "ended": tf.zeros([batch, paths], tf.bool),
-        "max_lengths": max_lengths,
-    }
-    if prefix is not None:
-        values |= {"prefix": prefix, "prefix_lengths": prefix_lengths}
-    if min_lengths is not None:
-        values["min_lengths"] = min_lengths
+        "max_lengths": given.max_lengths,
+    } | given.constraints()
     if options.needs_attention:
-        values["coverage"] = tf.zeros([batch, paths, source_length])
+        values["coverage"] = tf.zeros([batch, paths, given.source_length])
     histories = {"ids": tf.zeros([batch, paths, 0], tf.int32)}
-    return SearchState(max_lengths <= 0, values, histories)
+    return SearchState(given.max_lengths <= 0, values, histories)
 
 
 def _advance(
@@ -112,7 +100,8 @@ def greedy_search(
     min_lengths: tf.Tensor | None = None,
 ) -> Hypotheses:
     """Find one hypothesis per row; the arguments are those of `beam_search`. Diversity has no meaning here."""
-    rows = first_paths(start_ids, max_lengths, 1, options, prefix, prefix_lengths, source_length, min_lengths)
+    given = SearchArguments(start_ids, max_lengths, prefix, prefix_lengths, source_length, min_lengths)
+    rows = first_paths(given.check(step_fn, 1), 1, options)
 
     def choose(
         result: StepResult, index: tf.Tensor, values: dict[str, tf.Tensor], history: tf.Tensor
@@ -169,9 +158,11 @@ def sample(
     a row do not depend on its batch. Scores and log-probabilities are the model's, whatever the
     temperature.
     """
-    paths, limit = options.beam_size, tf.reduce_max(tf.pad(max_lengths, [[0, 1]]))
-    rows = first_paths(start_ids, max_lengths, paths, options, prefix, prefix_lengths, source_length)
-    rows.values["uniform"] = _uniform(seeds, paths, limit)
+    given = SearchArguments(start_ids, max_lengths, prefix, prefix_lengths, source_length)
+    given, paths = given.check(step_fn, options.beam_size), options.beam_size
+    rows = first_paths(given, paths, options)
+    limit = tf.reduce_max(tf.pad(given.max_lengths, [[0, 1]]))
+    rows.values["uniform"] = _uniform(tf.cast(seeds, tf.int32), paths, limit)
 
     def choose(
         result: StepResult, index: tf.Tensor, values: dict[str, tf.Tensor], history: tf.Tensor

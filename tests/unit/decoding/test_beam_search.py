@@ -214,6 +214,12 @@ def test_options_say_what_is_wrong():
         SearchOptions(EOS, length_reward=-0.5)
     with pytest.raises(ValueError, match=r"beam_size must be at least 1\. Received: 0"):
         SearchOptions(EOS, beam_size=0)
+    with pytest.raises(ValueError, match=r"beam_size must be an integer of at least 1\. Received: 2\.5"):
+        SearchOptions(EOS, beam_size=2.5)
+    with pytest.raises(ValueError, match=r"eos_id must be an integer of at least 0\. Received: None"):
+        SearchOptions(None)
+    with pytest.raises(ValueError, match=r"eos_id must be at least 0\. Received: -1"):
+        SearchOptions(-1)
     with pytest.raises(ValueError, match=r"nbest must be from 1 to beam_size = 2\. Received: 3"):
         SearchOptions(EOS, beam_size=2, nbest=3)
     with pytest.raises(ValueError, match="forbidden_ids"):

@@ -103,6 +103,46 @@ def test_a_decoder_with_cross_attention_needs_memory():
         DecoderStep(decoder, None, None, 2).start(batch_size=3)
 
 
+@pytest.mark.parametrize("kind", ["beam", "greedy", "sample"])
+def test_arguments_of_any_integers(kind):
+    (step, state), _ = LanguageModel("pre").steps()
+    options, lengths = SearchOptions(EOS, beam_size=BEAMS), MAX_LENGTHS.tolist()
+    call = {"beam": beam_search, "greedy": greedy_search, "sample": sample}[kind]
+    found = []
+    for convert in (tf.constant, list, lambda x: np.array(x, "int64"), lambda x: tf.constant(x, tf.int64)):
+        more = {"seeds": convert([[1, row] for row in range(4)]), "sampling": SamplingOptions()}
+        more = more if kind == "sample" else {"min_lengths": convert([3, 0, 0, 2])}
+        more |= {"prefix": convert(PREFIX.tolist()), "prefix_lengths": convert(PREFIX_LENGTHS.tolist())}
+        arguments = step, state, convert([BOS] * 4), convert(lengths)
+        found.append(call(*arguments, options=options, grow=step.grow, **more).ids.numpy().tolist())
+    assert found[0][0][0][:2] == [7, 8]
+    assert found[1:] == found[:1] * 3
+
+
+def test_a_step_function_with_too_few_beams_is_rejected():
+    language_model = LanguageModel("pre")
+    wide = SearchOptions(EOS, beam_size=BEAMS + 2)
+    for step, state in language_model.steps():
+        for kind in ("beam", "sample"):
+            with pytest.raises(ValueError, match=r"at least 5, .* Received: beam_size = 3\. Pass beam_size=5"):
+                search(kind, step, state, wide)
+        assert search("greedy", step, state, wide).ids.shape[:2] == (4, 1)
+    with pytest.raises(ValueError, match=r"beam_size must be at least 1\. Received: 0"):
+        DecoderStep(language_model.decoder, language_model.embed, language_model.embedding.logits, 0)
+    with pytest.raises(ValueError, match=r"beam_size must be at least 1\. Received: 0"):
+        UncachedStep(language_model.model, 0)
+
+
+@pytest.mark.parametrize("kind", ["beam", "greedy", "sample"])
+def test_a_prefix_without_lengths_is_rejected(kind):
+    (step, state), _ = LanguageModel("pre").steps()
+    options = SearchOptions(EOS, beam_size=BEAMS)
+    with pytest.raises(ValueError, match=r"Received: prefix alone\. Pass prefix_lengths as well"):
+        search(kind, step, state, options, prefix=PREFIX)
+    with pytest.raises(ValueError, match=r"Received: prefix_lengths alone\. Pass prefix as well"):
+        search(kind, step, state, options, prefix_lengths=PREFIX_LENGTHS)
+
+
 def test_the_cache_is_written_in_place():
     from tf_transformer.decoding._decoder_step import _write_in_place
 
