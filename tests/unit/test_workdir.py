@@ -136,6 +136,18 @@ def test_a_tokenizer_that_changed_is_rejected(workdir):
         _ = workdir.tokenizers
 
 
+def test_a_model_of_one_pair_has_no_other_language(workdir):
+    info = workdir.dataset_info
+    workdir.__dict__["dataset_info"] = info | {"source_language": "en", "target_language": "de"}
+    assert workdir.language_pair() == workdir.language_pair("en") == ("en", "de")
+    with pytest.raises(ValueError, match=r"Expected 'en', the source language of .*/run\. Received: 'xx'"):
+        workdir.language_pair("xx")
+    with pytest.raises(ValueError, match=r"Expected 'de', the target language of .*/run\. Received: 'fr'"):
+        workdir.language_pair(None, "fr")
+    workdir.__dict__["dataset_info"] = info
+    assert workdir.language_pair("xx", "fr") == ("xx", "fr")
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"tokenizer": 5}'])
 def test_a_damaged_dataset_info_is_named(workdir, text):
     (workdir.path / "dataset.json").write_text(text)

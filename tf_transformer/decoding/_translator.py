@@ -31,7 +31,7 @@ from tf_transformer.decoding._search import require_tensorflow
 from tf_transformer.decoding._sentence_translator import SentenceTranslator
 from tf_transformer.decoding._shortlist import CandidateTable, Shortlist
 from tf_transformer.model import Transformer
-from tf_transformer.text import Languages, TokenizerPair
+from tf_transformer.text import LanguageError, Languages, TokenizerPair
 
 TEXT = tf.TensorSpec([None], tf.string)
 
@@ -124,6 +124,11 @@ class Translator(SentenceTranslator):
             return self
         if self.languages is None and target not in (None, self.target_language):
             self._tokens.check_target(str(target))
+        if self.languages is None and self.source_language not in (None, pair[0]):
+            raise LanguageError(
+                f"Expected {self.source_language!r}, the source language of the model. Received: {source!r}. Leave it "
+                "out, or use a multilingual model."
+            )
         return self._others(*pair)
 
     def __call__(

@@ -106,14 +106,15 @@ class Workdir:
     def language_pair(self, source: str | None = None, target: str | None = None) -> tuple[str | None, str | None]:
         """The given languages, each replaced by that of the work directory where it is None.
 
-        A model of one pair has no others: ValueError for another target language.
+        A model of one pair has no others: ValueError for another language.
         """
         named = self.dataset_info.get("source_language"), self.dataset_info.get("target_language")
-        if target not in (None, named[1]) and named[1] is not None and self.tokenizers.languages is None:
-            raise ValueError(
-                f"Expected {named[1]!r}, the target language of {self.path}. Received: {target!r}. Leave it out, "
-                "or use a multilingual model."
-            )
+        for side, own, given in zip(("source", "target"), named, (source, target)):
+            if own is not None and given not in (None, own) and self.tokenizers.languages is None:
+                raise ValueError(
+                    f"Expected {own!r}, the {side} language of {self.path}. Received: {given!r}. Leave it out, or use "
+                    "a multilingual model."
+                )
         return source or named[0], target or named[1]
 
     @property

@@ -146,6 +146,8 @@ def test_a_model_of_one_pair_has_no_other_language(model, tokenizers):
     translator = Translator(model, tokenizers, FEW, "en", target_language="de")
     with pytest.raises(LanguageError, match="Expected no target language: the model has one"):
         translator(TEXTS, target_language="fr")
+    with pytest.raises(LanguageError, match=r"Expected 'en', the source language of the model. Received: 'xx'"):
+        translator(TEXTS, source_language="xx")
     assert translator.languages is None and translator.for_languages("en", "de") is translator
 
 
