@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import os
 import pathlib
+import select
 import sys
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -46,13 +47,29 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def quiet_broken_pipe() -> Iterator[None]:
-    """End the block without a message if the reader of standard output has gone, as after `| head`."""
+def quiet_broken_pipe(only_stdout: bool = False) -> Iterator[None]:
+    """End the block without a message if the reader of standard output has gone, as after `| head`.
+
+    Args:
+        only_stdout: whether an error of another pipe, such as that of a process, is raised.
+    """
     try:
         yield
     except BrokenPipeError:
+        if only_stdout and not _reader_has_gone():
+            raise
         # Python flushes standard output once more when it exits, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _reader_has_gone() -> bool:
+    """Whether standard output is a pipe or socket that nothing reads any more."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), select.POLLOUT)
+    except OSError:  # no file: replaced by a stream in memory
+        return False
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def lines_of_files(source: str, target: str) -> tuple[list[str], list[str]]:

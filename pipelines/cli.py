@@ -17,6 +17,7 @@ from collections.abc import Iterable
 
 from tf_transformer._startup_messages import suppress_startup_messages
 from tf_transformer._version import __version__
+from tf_transformer.pipelines._text_io import quiet_broken_pipe
 
 VERBS = {
     "demo": "all steps on the built-in phrasebook, in minutes",
@@ -73,8 +74,12 @@ def main_of(verb: str) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    code = 0
     try:
-        return args.run(args) or 0
+        with quiet_broken_pipe(only_stdout=True):
+            code = args.run(args) or 0
+            sys.stdout.flush()  # when Python exits it would be too late to be quiet
+        return code
     except (ValueError, OSError) as error:
         if args.verbose:
             raise
@@ -101,16 +106,18 @@ def _parse(argv: list[str]) -> argparse.Namespace | None:
     )
     parser.add_argument("--version", action="version", version=f"tf-transformer {__version__}")
     parser.set_defaults(verb=None, verbose=False)
-    verbs = parser.add_subparsers(metavar="VERB", title="verbs")
+    verbs, children = parser.add_subparsers(metavar="VERB", title="verbs"), {}
     called = next((word for word in argv if not word.startswith("-")), None)
     for verb, summary in VERBS.items():
-        child = verbs.add_parser(verb, help=summary, description=summary)
+        child = children[verb] = verbs.add_parser(verb, help=summary, description=summary)
         if verb == called:
             _add_verb(child, verb)
             _reject_unknown_flags(child, argv[argv.index(verb) + 1 :])
     if called is not None and called not in VERBS:
         parser.error(f"Expected a verb: {', '.join(VERBS)}. Received: {called}.{_closest(called, VERBS)}")
-    args = parser.parse_args(argv)
+    args, words = parser.parse_known_args(argv)
+    if words:
+        (parser if called is None else children[called]).error(_extra_words(args.verb, words))
     if args.verb is None:
         parser.print_help()
         return None
@@ -124,6 +131,11 @@ def _reject_unknown_flags(parser: argparse.ArgumentParser, words: list[str]) -> 
         flag = word.partition("=")[0]
         if flag.startswith("--") and not any(name.startswith(flag) for name in known):
             parser.error(f"Expected a flag listed above. Received: {flag}.{_closest(flag, known)}")
+
+
+def _extra_words(verb: str | None, words: list[str]) -> str:
+    message = f"Expected only the flags and arguments listed above. Received: {', '.join(map(repr, words))}."
+    return f"{message} Give text by standard input or --input." if verb == "translate" else message
 
 
 def _closest(word: str, known: Iterable[str]) -> str:

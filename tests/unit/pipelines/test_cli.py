@@ -1,5 +1,6 @@
 """The command line: help without TensorFlow, exit codes, where messages go."""
 
+import os
 import subprocess
 import sys
 
@@ -98,6 +99,41 @@ def test_a_missing_model_names_where_to_get_one(capsys, tmp_path, monkeypatch, p
     assert cli.main(["import", "--from", path, "--workdir", "run"]) == 1
     error = capsys.readouterr().err
     assert f"Received: {path}, which does not exist." in error and message in error
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_reader_that_has_gone_ends_any_verb_quietly(flags):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "tf_transformer.pipelines.cli", "presets", *flags]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_another_broken_pipe_is_an_error(capsys, monkeypatch):
+    def fail(args):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("tf_transformer.pipelines.presets.run", fail)
+    assert cli.main(["presets"]) == 1
+    assert "Broken pipe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["translate", "Hello world", "--workdir", "run"], "'Hello world'. Give text by standard input or --input."),
+        (["presets", "a", "-b"], "Received: 'a', '-b'.\n"),
+        (["inspect", "run", "other"], "Received: 'other'.\n"),
+    ],
+)
+def test_extra_words_are_rejected_with_the_usage_of_the_verb(argv, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(argv)
+    error = capsys.readouterr().err
+    assert stop.value.code == 2 and error.startswith(f"usage: tf-transformer {argv[0]} [-h]")
+    assert "Expected only the flags and arguments listed above. Received: " in error and message in error
 
 
 def test_presets_go_to_standard_output(capsys):
