@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, cast
 
 from aiohttp import web
@@ -200,11 +200,33 @@ async def listen(server: HttpServer, host: str, port: int) -> asyncio.Server:
     asyncio accepts as many connections at once as the queue may hold, and each takes a descriptor before any other
     can be closed: it is given a small queue, the system a large one.
     """
-    listening = await asyncio.get_running_loop().create_server(server, host, port, backlog=ACCEPTED_AT_ONCE)
+    with _naming(host, port):
+        listening = await asyncio.get_running_loop().create_server(server, host, port, backlog=ACCEPTED_AT_ONCE)
     for each in listening.sockets:
         with socket.socket(fileno=os.dup(each.fileno())) as same:
             same.listen(1024)
     return listening
+
+
+async def check_address(host: str, port: int) -> None:
+    """Raise OSError if `listen` would fail now: the port is in use, or the host unknown."""
+    with _naming(host, port):
+        bound = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
+    bound.close()
+
+
+@contextlib.contextmanager
+def _naming(host: str, port: int) -> Iterator[None]:
+    """Name the address in errors of the system."""
+    try:
+        yield
+    except (OSError, UnicodeError) as error:  # the latter for a host that is no name
+        number = None if isinstance(error, socket.gaierror | UnicodeError) else error.errno
+        reason = getattr(error, "strerror", None) or str(error) if number is None else os.strerror(number)
+        raise OSError(
+            f"Expected an address of this machine that is free. Received: host {host}, port {port} ({reason}). Choose "
+            "another --host or --port."
+        ) from error
 
 
 def connections_for_descriptors(wanted: int) -> int:

@@ -22,6 +22,7 @@ from tf_transformer.export.serving._errors import UnknownModel
 from tf_transformer.export.serving._http import (
     BodyReader,
     HttpServer,
+    check_address,
     connections_for_descriptors,
     listen,
     raise_descriptor_limit,
@@ -73,6 +74,10 @@ class ServerOptions:
     access_log: bool = False
     batching: BatchingOptions = dataclasses.field(default_factory=BatchingOptions)
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"Expected a port from 0 to 65535. Received: {self.port}. 0 takes a free one.")
+
 
 class ModelServer:
     """Serves models over HTTP, each in its newest version.
@@ -114,6 +119,7 @@ class ModelServer:
         for versions in self.models.values():
             if not versions.base.is_dir():
                 raise BadModel(f"expected a directory with versions (MODEL_BASE/1, …). Received: {versions.base}")
+        await check_address(self.options.host, self.options.port)  # before the models load, which may take long
         await self._refresh()
         for versions in self.models.values():
             if not versions.available:
