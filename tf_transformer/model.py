@@ -49,6 +49,11 @@ class Transformer(keras.Model):
 
     def __init__(self, config: ModelConfig, name: str = "transformer", **kwargs: Any):
         super().__init__(name=name, **kwargs)
+        if not isinstance(config, ModelConfig):
+            raise ValueError(
+                f"{type(self).__name__} expects a ModelConfig. Received: {config!r}. For a preset use "
+                'Transformer.from_preset("base"); of a Config pass its `model`.'
+            )
         self.config = config
         self.source_embedding = self._new_embedding("source_embedding", config.vocab_size)
         self.target_embedding = self.source_embedding
@@ -75,6 +80,9 @@ class Transformer(keras.Model):
     @classmethod
     def from_preset(cls, preset: str, **changes: Any) -> "Transformer":
         """A model with random weights. `changes` are fields of `ModelConfig` to replace, such as `vocab_size`."""
+        fields = [field.name for field in dataclasses.fields(ModelConfig)]
+        if unknown := [name for name in changes if name not in fields]:
+            raise ValueError(f"Expected fields of ModelConfig: {', '.join(fields)}. Received: {', '.join(unknown)}.")
         return cls(dataclasses.replace(get_preset(preset).model, **changes))
 
     def build(self, input_shape: Any = None) -> None:
@@ -255,6 +263,12 @@ class Transformer(keras.Model):
             if len(inputs[name].shape) != 2:
                 shape = tuple(inputs[name].shape)
                 raise ValueError(f"{self.name} expects `{name}` ids of shape (B, length). Received: shape {shape}.")
+        segments = [name for name in ("source_segments", "target_segments") if inputs.get(name) is not None]
+        if len(segments) == 1:
+            raise ValueError(
+                f"{self.name} expects both or neither of `source_segments` and `target_segments`: they tell which "
+                f"sentences of packed rows belong together. Received: only `{segments[0]}`."
+            )
         return inputs["source"], inputs["target"]
 
     def get_config(self) -> dict[str, Any]:

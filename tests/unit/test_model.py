@@ -120,3 +120,10 @@ def test_wrong_inputs_are_rejected():
         model({"source": INPUTS["source"], "target": np.array([[2, 23], [2, 4]])})
     with pytest.raises(ConfigError, match=r"Expected one of the presets base, A1, .* Received: 'huge'"):
         Transformer.from_preset("huge")
+    segments = np.ones_like(INPUTS["source"])
+    with pytest.raises(ValueError, match=r"both or neither of `source_segments` .* Received: only `source_segments`"):
+        model({**INPUTS, "source_segments": segments})
+    with pytest.raises(ValueError, match=r"expects a ModelConfig\. Received: 'tiny'\. For a preset use"):
+        Transformer("tiny")
+    with pytest.raises(ValueError, match=r"Expected fields of ModelConfig: vocab_size, .* Received: vocab\."):
+        Transformer.from_preset("tiny", vocab=100)

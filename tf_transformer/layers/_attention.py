@@ -5,6 +5,8 @@ from typing import Any
 
 from keras import ops
 
+from tf_transformer.layers._arguments import check_rank
+
 # Added to the logits of masked positions. Finite, so that a fully masked row stays finite; after the softmax's
 # subtraction of the maximum it underflows to a weight of exactly zero.
 MASKED = -1e9
@@ -44,6 +46,7 @@ def scaled_dot_product_attention(
         mask = _with_causal(mask, ops.shape(query)[2], ops.shape(key)[2])
     if mask is not None:
         mask = ops.cast(mask, "bool")
+        check_rank("scaled_dot_product_attention", "a mask", mask.shape, "(B, T, S)")
         logits = logits + (1.0 - ops.cast(mask, "float32"))[:, None] * MASKED
     weights = ops.softmax(logits, axis=-1)
     if mask is not None:

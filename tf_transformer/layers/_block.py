@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from tf_transformer.layers._arguments import check_rates, check_sizes
 from tf_transformer.layers._dropout import Dropout
 from tf_transformer.layers._feed_forward import FeedForward
 from tf_transformer.layers._multi_head_attention import MultiHeadAttention
@@ -62,8 +63,15 @@ class Block(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        owner = type(self).__name__
+        check_sizes(owner, num_heads=num_heads, key_dim=key_dim, value_dim=value_dim, feed_forward_dim=feed_forward_dim)
+        if attention_block_size is not None:
+            check_sizes(owner, attention_block_size=attention_block_size)
+        check_rates(
+            owner, dropout=dropout, attention_dropout=attention_dropout, feed_forward_dropout=feed_forward_dropout
+        )
         if norm not in ("post", "pre"):
-            raise ValueError(f"{type(self).__name__}'s norm must be 'post' or 'pre'. Received: norm={norm!r}.")
+            raise ValueError(f"{owner}'s norm must be 'post' or 'pre'. Received: norm={norm!r}.")
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from tf_transformer.layers._arguments import check_sizes
 from tf_transformer.layers._attention import first_mask
 from tf_transformer.layers._block import Block, SublayersBlock
 from tf_transformer.layers._ssru import continues_previous
@@ -45,11 +46,7 @@ class DecoderLayer(SublayersBlock):
         self.autoregression = _checked_autoregression(self, autoregression)
 
     def build(self, inputs_shape: tuple, memory_shape: tuple | None = None) -> None:
-        if self.cross_attention and memory_shape is None:
-            raise ValueError(
-                f"{self.name} needs `memory`, the encoder's output (B, S, M). Received: memory=None. "
-                "For a decoder without an encoder set cross_attention=False."
-            )
+        _check_memory(self, memory_shape)
         if self.autoregression == "ssru":
             self.ssru = self._new_ssru("ssru", inputs_shape)
             self.ssru_norm = self._new_norm("ssru_norm", inputs_shape)
@@ -79,6 +76,7 @@ class DecoderLayer(SublayersBlock):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
+        _check_memory(self, memory)
         mask, weights = first_mask(mask, inputs_mask), dict[str, Any]()
         if self.autoregression == "ssru":
             x = self._recur(inputs, self_attention_mask, training)
@@ -132,6 +130,20 @@ class DecoderLayer(SublayersBlock):
         return super().get_config() | {"cross_attention": self.cross_attention, "autoregression": self.autoregression}
 
 
+def _check_memory(layer: Any, memory: Any) -> None:
+    """Reject a missing `memory` (the tensor or its shape), and one that would be ignored."""
+    if layer.cross_attention and memory is None:
+        raise ValueError(
+            f"{layer.name} needs `memory`, the encoder's output (B, S, M). Received: memory=None. "
+            "For a decoder without an encoder set cross_attention=False."
+        )
+    if not layer.cross_attention and memory is not None:
+        raise ValueError(
+            f"{layer.name} has no cross-attention, so it expects no `memory`. Received: a memory of shape "
+            f"{tuple(getattr(memory, 'shape', memory))}. Leave it out, or set cross_attention=True."
+        )
+
+
 def _checked_autoregression(layer: Block, autoregression: str) -> str:
     if autoregression not in AUTOREGRESSIONS:
         raise ValueError(
@@ -179,6 +191,7 @@ class Decoder(Block):
         self, num_layers: int = 6, cross_attention: bool = True, autoregression: str = "attention", **kwargs: Any
     ):
         super().__init__(**kwargs)
+        check_sizes("Decoder", num_layers=num_layers)
         self.num_layers = num_layers
         self.cross_attention = cross_attention
         self.autoregression = _checked_autoregression(self, autoregression)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from tf_transformer.layers._arguments import check_sizes
 from tf_transformer.layers._projection import Matrix, current_layout
 
 _MOST_COLUMNS = 2**26
@@ -42,6 +43,7 @@ class SharedEmbedding(keras.layers.Layer):
         self, vocab_size: int, model_dim: int, scale_embeddings: bool = True, pad_id: int | None = 0, **kwargs: Any
     ):
         super().__init__(**kwargs)
+        check_sizes("SharedEmbedding", vocab_size=vocab_size, model_dim=model_dim)
         self.vocab_size = vocab_size
         self.model_dim = model_dim
         self.scale_embeddings = scale_embeddings
@@ -90,6 +92,8 @@ class SharedEmbedding(keras.layers.Layer):
         """The rows of some ids, as they are in the table: (…,) -> (…, D)."""
         if self._matrix is not None and (found := self._matrix.rows(ids)) is not None:
             return found
+        if keras.backend.standardize_dtype(ids.dtype) not in ("int32", "int64"):
+            ids = ops.cast(ids, "int32")
         if not self._transposed:
             return ops.take(self.table, ids, axis=0)
         # Value by value: twice as fast as `take` along the second axis.
@@ -130,7 +134,10 @@ def check_ids(ids: Any, vocab_size: int, name: str) -> None:
     """Reject ids that are not integers and, except while tracing, ids outside [0, V)."""
     dtype = keras.backend.standardize_dtype(ids.dtype)
     if "int" not in dtype:
-        raise ValueError(f"{name} expects integer ids. Received: dtype {dtype}. Tokenize the text first.")
+        raise ValueError(
+            f"{name} expects integer ids. Received: dtype {dtype}. Tokenize the text first; a Sequential or functional "
+            'model begins with keras.Input((None,), dtype="int32").'
+        )
     try:
         values = ops.convert_to_numpy(ids)
     except Exception:  # a traced or symbolic tensor has no values; each backend has its own exception

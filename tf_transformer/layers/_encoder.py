@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from tf_transformer.layers._arguments import check_sizes
 from tf_transformer.layers._attention import first_mask
 from tf_transformer.layers._block import Block, SublayersBlock
 
@@ -102,6 +103,7 @@ class Encoder(Block):
 
     def __init__(self, num_layers: int = 6, **kwargs: Any):
         super().__init__(**kwargs)
+        check_sizes("Encoder", num_layers=num_layers)
         self.num_layers = num_layers
 
     def build(self, input_shape: tuple) -> None:

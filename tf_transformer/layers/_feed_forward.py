@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from tf_transformer.layers._arguments import check_rates, check_sizes
 from tf_transformer.layers._dropout import Dropout
 from tf_transformer.layers._projection import Projection, new_initializer
 
@@ -41,6 +42,8 @@ class FeedForward(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        check_sizes("FeedForward", feed_forward_dim=feed_forward_dim)
+        check_rates("FeedForward", dropout=dropout)
         self.feed_forward_dim = feed_forward_dim
         self.activation = keras.activations.get(activation)
         self.dropout = dropout

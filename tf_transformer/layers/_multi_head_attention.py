@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers._arguments import check_rates, check_sizes
 from tf_transformer.layers._attention import combine_masks, scaled_dot_product_attention
 from tf_transformer.layers._blockwise_attention import blockwise_attention
 from tf_transformer.layers._dropout import Dropout
@@ -64,9 +65,10 @@ class MultiHeadAttention(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        for name, size in (("num_heads", num_heads), ("key_dim", key_dim), ("value_dim", value_dim or key_dim)):
-            if size < 1:
-                raise ValueError(f"MultiHeadAttention's {name} must be at least 1. Received: {name}={size}.")
+        optional = {"value_dim": value_dim, "block_size": block_size}
+        given = {name: size for name, size in optional.items() if size is not None}
+        check_sizes("MultiHeadAttention", num_heads=num_heads, key_dim=key_dim, **given)
+        check_rates("MultiHeadAttention", dropout=dropout)
         if block_size is not None and dropout:
             raise ValueError(
                 "Blockwise attention does not hold the attention weights that dropout applies to. "
@@ -74,7 +76,7 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         self.num_heads = num_heads
         self.key_dim = key_dim
-        self.value_dim = value_dim or key_dim
+        self.value_dim = key_dim if value_dim is None else value_dim
         self.dropout = dropout
         self.use_bias = use_bias
         self.block_size = block_size
@@ -139,6 +141,7 @@ class MultiHeadAttention(keras.layers.Layer):
         """The attention mask as (B or 1, T, S), or None."""
         if attention_mask is None:
             return None
+        attention_mask = ops.convert_to_tensor(attention_mask)
         if len(attention_mask.shape) not in (2, 3):
             raise ValueError(
                 f"{self.name} expects an attention_mask of shape (B, T, S) or (T, S). "

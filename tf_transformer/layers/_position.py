@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from tf_transformer.layers._arguments import check_rank
+
 POSITIONAL_ENCODINGS = ("sinusoidal", "t2t", "marian", "learned")
 
 # Positions are split into blocks of this many, so that float32 angles stay small and accurate at any length.
@@ -78,6 +80,7 @@ class PositionalEncoding(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: tuple, positions_shape: tuple | None = None) -> None:
+        check_rank(self.name, "inputs", inputs_shape, "(B, T, D)")
         dim = inputs_shape[-1]
         if self.kind == "learned":
             initializer = keras.initializers.RandomNormal(stddev=dim**-0.5)
@@ -86,6 +89,9 @@ class PositionalEncoding(keras.layers.Layer):
             raise ValueError(f"{self.name} needs inputs of even width for sines and cosines. Received: width {dim}.")
 
     def call(self, inputs: Any, positions: Any = None) -> Any:
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if "float" not in dtype:
+            raise ValueError(f"{self.name} expects floats (B, T, D). Received: dtype {dtype}. Embed the ids first.")
         if positions is None:
             self._check_length(inputs.shape[1])
             positions = ops.arange(ops.shape(inputs)[1])

@@ -11,6 +11,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from tf_transformer.layers._arguments import check_sizes
+
 _CPU_FACTS = pathlib.Path("/proc/cpuinfo")
 
 
@@ -117,6 +119,7 @@ class Projection(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        check_sizes("Projection", units=units)
         self.units = units
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -126,6 +129,7 @@ class Projection(keras.layers.Layer):
         self._matrix: Matrix | None = None
 
     def build(self, input_shape: tuple) -> None:
+        self.input_spec = keras.layers.InputSpec(min_ndim=1, axes={-1: input_shape[-1]})
         shape = (self.units, input_shape[-1]) if self._transposed else (input_shape[-1], self.units)
         self.kernel = self.add_weight(shape=shape, initializer=self.kernel_initializer, name="kernel")
         self.bias = None

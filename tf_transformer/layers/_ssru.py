@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers._arguments import check_rank
 from tf_transformer.layers._projection import Projection, new_initializer
 
 
@@ -40,6 +41,7 @@ class SSRU(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape: tuple) -> None:
+        check_rank(self.name, "inputs", input_shape, "(B, T, D)")
         self.input_projection = self._new_projection("input", input_shape, use_bias=False)
         self.forget = self._new_projection("forget", input_shape, use_bias=True)
 

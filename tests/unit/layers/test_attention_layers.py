@@ -215,12 +215,59 @@ def test_one_initializer_gives_every_projection_values_of_its_own():
 def test_wrong_ranks_and_sizes_are_rejected():
     with pytest.raises(ValueError, match=r"expects query \(B, T, D\).*Received: shapes \(2, 8\)"):
         layers.MultiHeadAttention(2, 3)(*[np.ones((2, 8), "float32")] * 2)
-    with pytest.raises(ValueError, match=r"num_heads must be at least 1\. Received: num_heads=0"):
+    with pytest.raises(ValueError, match=r"num_heads must be an integer of at least 1\. Received: num_heads=0"):
         layers.MultiHeadAttention(0, 3)
     with pytest.raises(ValueError, match=r"norm must be 'post' or 'pre'\. Received: norm='both'"):
         layers.Encoder(norm="both")
     with pytest.raises(ValueError, match=r"needs `memory`.*cross_attention=False"):
         layers.Decoder(num_layers=1)(np.ones((2, 3, 8), "float32"))
+
+
+MEMORY = np.ones((2, 5, 8), "float32")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: layers.Encoder(num_layers=0), "Encoder's num_layers must be an integer of at least 1. Received: .*=0"),
+        (lambda: layers.Decoder(num_layers=2.0), "Decoder's num_layers must be an integer .* num_layers=2.0"),
+        (lambda: layers.EncoderLayer(feed_forward_dim=0), "EncoderLayer's feed_forward_dim .* feed_forward_dim=0"),
+        (lambda: layers.DecoderLayer(attention_block_size=0), "attention_block_size .* attention_block_size=0"),
+        (lambda: layers.Encoder(dropout=1.0), "Encoder's dropout must be at least 0 and below 1. Received: .*=1.0"),
+        (lambda: layers.FeedForward(0), "FeedForward's feed_forward_dim must be"),
+        (lambda: layers.FeedForward(7, dropout=-0.1), "FeedForward's dropout must be .* dropout=-0.1"),
+        (lambda: layers.Projection(0), "Projection's units must be"),
+        (lambda: layers.MultiHeadAttention(2, 3, value_dim=0), "value_dim must be .* value_dim=0"),
+        (lambda: layers.MultiHeadAttention("8", 4), "num_heads must be an integer .* num_heads='8'"),
+        (lambda: layers.SharedEmbedding(0, 8), "SharedEmbedding's vocab_size must be"),
+    ],
+)  # fmt: skip
+def test_sizes_and_rates_are_checked(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_reused_layer_rejects_another_width():
+    projection = layers.Projection(3)
+    projection(MEMORY)
+    with pytest.raises(ValueError, match=r"expected axis -1 of input shape to have value 8.*\(2, 5, 7\)"):
+        projection(MEMORY[..., :7])
+
+
+def test_memory_is_there_exactly_where_it_is_used():
+    decoder = layers.Decoder(1, num_heads=1, key_dim=2, value_dim=3, feed_forward_dim=7)
+    decoder(MEMORY, MEMORY)
+    with pytest.raises(ValueError, match=r"needs `memory`"):
+        decoder(MEMORY)
+    alone = layers.Decoder(1, cross_attention=False, num_heads=1, key_dim=2, value_dim=3, feed_forward_dim=7)
+    with pytest.raises(ValueError, match=r"expects no `memory`\. Received: a memory of shape \(2, 5, 8\)"):
+        alone(MEMORY, MEMORY)
+
+
+def test_a_mask_with_an_axis_of_heads_is_rejected():
+    query = np.ones((2, 3, 5, 7), "float32")
+    with pytest.raises(ValueError, match=r"expects a mask of shape \(B, T, S\)\. Received: shape \(1, 1, 5, 5\)"):
+        layers.scaled_dot_product_attention(query, query, query, mask=np.ones((1, 1, 5, 5), bool))
 
 
 def optimized_operations(function):

@@ -96,3 +96,25 @@ def test_positions_may_count_from_an_offset():
     np.testing.assert_allclose(got[0], position(5, 26, "t2t", start=2), atol=2e-6)
     with pytest.raises(ValueError, match=r"offset must be 0 for learned positions.* Received: offset=1"):
         layers.PositionalEncoding("learned", offset=1)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int8"])
+def test_ids_of_small_types_are_looked_up(dtype):
+    embedding = layers.SharedEmbedding(23, 4)
+    ids = np.array([[5, 3]])
+    np.testing.assert_array_equal(embedding(ids.astype(dtype)), embedding(ids))
+
+
+def test_an_embedding_without_an_input_of_ids_says_what_to_add():
+    model = keras.Sequential([layers.SharedEmbedding(10, 8), keras.layers.Dense(2)])
+    with pytest.raises(ValueError, match=r'model begins with keras.Input\(\(None,\), dtype="int32"\)'):
+        model(np.array([[1, 2]]))
+
+
+def test_ids_that_were_not_embedded_are_rejected():
+    with pytest.raises(ValueError, match=r"expects inputs of shape \(B, T, D\)\. Received: shape \(4, 4\)"):
+        layers.PositionalEncoding()(np.ones((4, 4), "int32"))
+    with pytest.raises(ValueError, match=r"Received: dtype int32\. Embed the ids first"):
+        layers.PositionalEncoding()(np.ones((1, 2, 4), "int32"))
+    with pytest.raises(ValueError, match=r"expects inputs of shape \(B, T, D\)\. Received: shape \(1, 8\)"):
+        layers.SSRU()(np.ones((1, 8), "float32"))

@@ -80,3 +80,39 @@ def test_works_in_compile_and_fit_and_reloads():
 def test_rejects_a_smoothing_of_one():
     with pytest.raises(ValueError, match=r"label_smoothing to be .* Received: 1"):
         LabelSmoothedCrossEntropy(1.0)
+
+
+@pytest.mark.parametrize("ignore_id", [-100, 99])
+def test_the_ignored_label_need_not_be_in_the_vocabulary(ignore_id):
+    logits, labels = batch()
+    expected = float(LabelSmoothedCrossEntropy(0.1)(labels, logits))
+    moved = np.where(labels == 0, ignore_id, labels)
+    assert float(LabelSmoothedCrossEntropy(0.1, ignore_id)(moved, logits)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("label", [-1, V])
+def test_labels_outside_the_vocabulary_are_rejected(label):
+    logits, labels = batch()
+    labels[1, 1] = label
+    with pytest.raises(
+        ValueError, match=rf"Expected labels from 0 to 6, or ignore_id=0\. Received: labels from .*{label}"
+    ):
+        LabelSmoothedCrossEntropy()(labels, logits)
+
+
+def test_rejects_a_reduction():
+    with pytest.raises(ValueError, match=r"expects no reduction\. Received: reduction='sum'"):
+        LabelSmoothedCrossEntropy(reduction="sum")
+
+
+def test_without_smoothing_an_impossible_word_is_no_trouble():
+    logits, labels = batch()
+    logits[..., 0] = -np.inf
+    assert np.isfinite(LabelSmoothedCrossEntropy(0.0)(labels, logits))
+
+
+def test_weights_of_rows_are_those_of_their_tokens():
+    logits, labels = batch()
+    rows = np.array([1.0, 0.5, 2.0], "float32")
+    loss = LabelSmoothedCrossEntropy()
+    assert float(loss(labels, logits, rows)) == pytest.approx(float(loss(labels, logits, rows[:, None])))
