@@ -75,6 +75,16 @@ class QuantizedMatrix(tf.Module):
         """The rows of some ids as float32: (…,) -> (…, in)."""
         return tf.cast(_gather(self.values, ids), tf.float32) * _gather(self.scales, ids)[..., None]
 
+    def product_of(self, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
+        """The function x -> x W^T of the rows of some ids (U,), at least one: (N, in) -> (N, U)."""
+        values, scales = _gather(self.values, ids), _gather(self.scales, ids)
+
+        def product(x: tf.Tensor) -> tf.Tensor:
+            quantized, row_scales = quantize_rows(x)
+            return _integer_product(quantized, values, _ROW_LEVELS, self._unit, constant=False) * row_scales * scales
+
+        return product
+
 
 class _Stack(tf.Module):
     """The eight-bit matrices of several projections of one input, as one product.
@@ -120,6 +130,9 @@ class StackedMatrix(tf.Module):
         """The rows of some ids as float32: (…,) -> (…, in)."""
         return self.stack.matrix.rows(ids + sum(self.stack._sizes[: self._number]))
 
+    def product_of(self, ids: tf.Tensor) -> None:
+        """Return None: projections are not restricted to some outputs."""
+
 
 class PackedMatrix:
     """A float32 matrix that oneDNN packs once, in the place of a kernel or a table.
@@ -139,6 +152,9 @@ class PackedMatrix:
 
     def rows(self, ids: tf.Tensor) -> None:
         """Return None: the layer looks ids up in its table."""
+
+    def product_of(self, ids: tf.Tensor) -> None:
+        """Return None: the layer multiplies by rows of its table."""
 
     def packed_product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
         """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
@@ -253,16 +269,20 @@ def _tried(product: Callable[[], tf.Tensor], expected: str, advice: str) -> np.n
         ) from error
 
 
-def _integer_product(rows: tf.Tensor, weights: tf.Tensor, row_range: float, weight_range: tf.Tensor) -> tf.Tensor:
+def _integer_product(
+    rows: tf.Tensor, weights: tf.Tensor, row_range: float, weight_range: tf.Tensor, constant: bool = True
+) -> tf.Tensor:
     """int8 (N, in) times int8 (out, in), transposed: (N, out) float32, times both ranges over 127.
 
     Args:
         row_range: the same for all calls, because oneDNN makes a primitive per value.
         weight_range: scalar or (out,).
+        constant: whether the weights are the same in all calls of the node, which packs them once then.
     """
     weights, weight_range = tf.convert_to_tensor(weights), tf.convert_to_tensor(weight_range)
     ranges = [*[tf.constant(row_range)] * 2, *[weight_range] * 2]  # minimum and maximum, of which the larger counts
-    inputs = [*(tf.bitcast(each, tf.qint8) for each in (rows, weights)), tf.zeros([weights.shape[0]]), *ranges]
+    zeros = tf.zeros([weights.shape[0] or tf.shape(weights)[0]])
+    inputs = [*(tf.bitcast(each, tf.qint8) for each in (rows, weights)), zeros, *ranges]
     attributes = {
         "Tdevice_inputs": _types(tf.qint8, tf.qint8, tf.float32),
         "Thost_inputs": _types(*[tf.float32] * 4),
@@ -276,8 +296,8 @@ def _integer_product(rows: tf.Tensor, weights: tf.Tensor, row_range: float, weig
         "transpose_b": attr_value_pb2.AttrValue(b=True),
         # The op knows no product without a bias: it is zero, since rows are scaled before the real one is added.
         "fused_ops": attr_value_pb2.AttrValue(list={"s": [b"BiasAdd", b"Dequantize"]}),
-        "is_weight_const": attr_value_pb2.AttrValue(b=True),
-        "is_bias_const": attr_value_pb2.AttrValue(b=True),
+        "is_weight_const": attr_value_pb2.AttrValue(b=constant),
+        "is_bias_const": attr_value_pb2.AttrValue(b=constant),
         "input_quant_mode": attr_value_pb2.AttrValue(s=b"SCALED"),
         "output_quant_mode": attr_value_pb2.AttrValue(s=b"SCALED"),
     }

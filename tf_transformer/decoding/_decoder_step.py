@@ -121,7 +121,7 @@ class DecoderStep:
         if memory is not None:
             attention = layer.memory_attention
             keys = _project(attention.key, memory) * layer.key_dim**-0.5
-            cache["memory_keys"] = _split_heads(keys, layer.num_heads)
+            cache["memory_keys"] = tf.linalg.matrix_transpose(_split_heads(keys, layer.num_heads))
             cache["memory_values"] = _split_heads(_project(attention.value, memory), layer.num_heads)
         return cache
 
@@ -206,7 +206,7 @@ class DecoderStep:
             attention = layer.memory_attention
             query = attention.query.apply(_before(layer, x, "cross_attention"))
             attended, weights = self._attend(
-                attention, query, cache["memory_keys"], cache["memory_values"], source, past
+                attention, query, cache["memory_keys"], cache["memory_values"], source, past, transposed=True
             )
             x = _after(layer, x, attended, "cross_attention")
         network = layer.feed_forward
@@ -243,17 +243,22 @@ class DecoderStep:
         values: tf.Tensor,
         bias: Any,
         past: _Past,
+        transposed: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Attention of queries (B * K, H * d_k) to keys (B, H, N, d_k) and values (B, H, N, d_v).
 
         Either the queries or the keys are divided by sqrt(d_k) already.
+
+        Args:
+            transposed: whether the keys are (B, H, d_k, N), which is faster to multiply by.
 
         Returns:
             (B * K, D), and the weights (B, H, K, N).
         """
         several = self.beam_size > 1
         query = tf.reshape(query, past.queries if several else [-1, attention.num_heads, 1, attention.key_dim])
-        weights = tf.nn.softmax(tf.matmul(_swap(query) if several else query, keys, transpose_b=True) + bias)
+        logits = tf.matmul(_swap(query) if several else query, keys, transpose_b=not transposed)
+        weights = tf.nn.softmax(logits + bias)
         attended = tf.matmul(weights, values)
         joined = tf.reshape(_swap(attended) if several else attended, [-1, attention.num_heads * attention.value_dim])
         return attention.output_projection.apply(joined), weights
@@ -261,14 +266,11 @@ class DecoderStep:
 
 def _logits_of(model: Transformer, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
     """The projection to the logits of some ids (U,): (N, D) -> (N, U). Their weights are gathered once per batch."""
-    table = tf.cast(model.output_embedding.rows(ids), tf.float32)
-    bias = None if model.output_bias is None else tf.gather(_float(model.output_bias), ids)
-
-    def logits(hidden: tf.Tensor) -> tf.Tensor:
-        found = tf.matmul(hidden, table, transpose_b=True)
-        return found if bias is None else found + bias
-
-    return logits
+    product = model.output_embedding.logits_of(ids)
+    if model.output_bias is None:
+        return product
+    bias = tf.gather(_float(model.output_bias), ids)
+    return lambda hidden: product(hidden) + bias
 
 
 def _write_in_place(cache: tf.Tensor, new: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,7 @@
 """Token embedding that is also the projection to logits (section 3.4)."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -87,6 +88,13 @@ class SharedEmbedding(keras.layers.Layer):
         table = ops.cast(self.table, hidden.dtype)
         columns = table if self._transposed else ops.transpose(table)
         return ops.cast(ops.matmul(hidden, columns), "float32")
+
+    def logits_of(self, ids: Any) -> Callable[[Any], Any]:
+        """The projection of hidden states (N, D) to the logits (N, U) of some ids (U,); looks their rows up once."""
+        if self._matrix is not None and (found := self._matrix.product_of(ids)) is not None:
+            return found
+        columns = ops.transpose(self.rows(ids))  # faster to multiply by, in each of many steps
+        return lambda hidden: ops.cast(ops.matmul(hidden, ops.cast(columns, hidden.dtype)), "float32")
 
     def rows(self, ids: Any) -> Any:
         """The rows of some ids, as they are in the table: (…,) -> (…, D)."""

@@ -4,7 +4,7 @@ import contextlib
 import contextvars
 import functools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import keras
@@ -80,6 +80,9 @@ class Matrix(Protocol):
 
     def rows(self, ids: Any) -> Any:
         """The rows of some ids: (…,) -> (…, in)."""
+
+    def product_of(self, ids: Any) -> Callable[[Any], Any] | None:
+        """The function x -> x W^T of the rows of some ids (U,), which are looked up once: (N, in) -> (N, U)."""
 
 
 def new_initializer(initializer: Any) -> Any:

@@ -112,6 +112,18 @@ def test_rows_are_looked_up_with_their_scales():
     assert (np.abs(found - expected) <= np.abs(expected).max(axis=-1, keepdims=True) * 0.5001 / LEVELS).all()
 
 
+@pytest.mark.parametrize("rows", [37, WIDE])
+def test_the_product_of_some_rows_is_that_of_the_whole_matrix(rows):
+    weights, x, ids = matrix(normal(rows, 53)), tf.constant(normal(3, 53, seed=5)), tf.constant([31, 2, 2, 19, 5])
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 53]), tf.TensorSpec([None], tf.int32)])
+    def some(x, ids):
+        return weights.product_of(ids)(x)
+
+    np.testing.assert_allclose(some(x, ids), product(weights, x)[:, ids.numpy()], rtol=1e-6)
+    assert some(x[:0], ids).shape == (0, 5)
+
+
 @pytest.mark.parametrize("isa", ["AVX2", pytest.param("AVX512_CORE", marks=pytest.mark.slow)])
 def test_sums_are_exact_on_cpus_without_vnni(isa):
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa, "TF_CPP_MIN_LOG_LEVEL": "3"}
