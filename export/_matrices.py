@@ -2,7 +2,7 @@
 
 **Eight bits** (`_QuantizedMatMul`): products in integers.
 
-    x W^T  ≈  row scale * (int8 rows of x times int8 rows of W) * scale per output
+    x W^T  ≈  scale per row * (int8 rows of x times int8 rows of W) * scale per output
 
 Each row of the activations has a scale of its own, its largest magnitude over 127, so that a row does not depend on
 its batch. Each row of a matrix has a scale, its largest magnitude over 63: on CPUs without VNNI oneDNN adds pairs of
@@ -15,7 +15,8 @@ between another, and with the wrong one it packs at each call. So only the loop 
 `separate_small_steps`), where packing takes the largest part of the time.
 
 Weights are variables, stored once for all signatures. Both kinds of node pack a matrix at its first use and keep the
-copy: one per signature and search, since the second search of failure detection has nodes of its own.
+copy: one per signature and search, since the second search of failure detection has nodes of its own. The rows that a
+shortlist selects differ from batch to batch, so they are packed at each call.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,25 +64,26 @@ class QuantizedMatrix(tf.Module):
     def product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
         """x W^T + b: (…, in) -> (…, out). Only while a graph is traced: eager TensorFlow does not offer the op."""
         units, width = self.values.shape
-        quantized, row_scales = quantize_rows(_as_rows(x, width))
+        quantized, largest = quantize_rows(_as_rows(x, width))
         if units >= _WIDE:
             # The kernel divides both ranges by 127, the levels of int8.
-            result = _integer_product(quantized, self.values, _ROW_LEVELS * _ROW_LEVELS, self.scales) * row_scales
+            result = _integer_product(quantized, self.values, _ROW_LEVELS, self.scales) * largest
         else:
-            result = _integer_product(quantized, self.values, _ROW_LEVELS, self._unit) * row_scales * self.scales
+            result = _integer_product(quantized, self.values, 1.0, self._unit) * largest * self.scales
         return _shaped_like(x, result if bias is None else result + bias)
 
     def rows(self, ids: tf.Tensor) -> tf.Tensor:
         """The rows of some ids as float32: (…,) -> (…, in)."""
         return tf.cast(_gather(self.values, ids), tf.float32) * _gather(self.scales, ids)[..., None]
 
-    def product_of(self, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
-        """The function x -> x W^T of the rows of some ids (U,), at least one: (N, in) -> (N, U)."""
+    def rows_product(self, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
+        """The function x -> x W^T of the rows of some ids (U,), which are not empty: (N, in) -> (N, U)."""
         values, scales = _gather(self.values, ids), _gather(self.scales, ids)
 
         def product(x: tf.Tensor) -> tf.Tensor:
-            quantized, row_scales = quantize_rows(x)
-            return _integer_product(quantized, values, _ROW_LEVELS, self._unit, constant=False) * row_scales * scales
+            quantized, largest = quantize_rows(x)
+            # Gathered scales have another address in each batch, so in the kernel each would need a new primitive.
+            return _integer_product(quantized, values, 1.0, self._unit, constant=False) * largest * scales
 
         return product
 
@@ -126,13 +128,6 @@ class StackedMatrix(tf.Module):
         result = self.stack.products(x)[self._number]
         return result if bias is None else result + bias
 
-    def rows(self, ids: tf.Tensor) -> tf.Tensor:
-        """The rows of some ids as float32: (…,) -> (…, in)."""
-        return self.stack.matrix.rows(ids + sum(self.stack._sizes[: self._number]))
-
-    def product_of(self, ids: tf.Tensor) -> None:
-        """Return None: projections are not restricted to some outputs."""
-
 
 class PackedMatrix:
     """A float32 matrix that oneDNN packs once, in the place of a kernel or a table.
@@ -153,7 +148,7 @@ class PackedMatrix:
     def rows(self, ids: tf.Tensor) -> None:
         """Return None: the layer looks ids up in its table."""
 
-    def product_of(self, ids: tf.Tensor) -> None:
+    def rows_product(self, ids: tf.Tensor) -> None:
         """Return None: the layer multiplies by rows of its table."""
 
     def packed_product(self, x: tf.Tensor, bias: Any = None) -> tf.Tensor:
@@ -174,10 +169,10 @@ class PackedMatrix:
 
 
 def quantize_rows(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(N, in) float32 -> int8 of the same shape, and the scales (N, 1) by which they have to be multiplied."""
+    """(N, in) float32 -> int8 of the same shape, and the largest magnitudes (N, 1), which become 127."""
     largest = tf.reduce_max(tf.abs(x), axis=1, keepdims=True)
     factors = tf.math.divide_no_nan(_ROW_LEVELS, largest)
-    return tf.cast(tf.round(x * factors), tf.int8), largest * (1 / _ROW_LEVELS)
+    return tf.cast(tf.round(x * factors), tf.int8), largest
 
 
 def quantize_model(model: Transformer) -> dict[str, tf.Module]:
@@ -277,7 +272,7 @@ def _integer_product(
     Args:
         row_range: the same for all calls, because oneDNN makes a primitive per value.
         weight_range: scalar or (out,).
-        constant: whether the weights are the same in all calls of the node, which packs them once then.
+        constant: whether the weights are the same in all calls of the node. It then packs them once.
     """
     weights, weight_range = tf.convert_to_tensor(weights), tf.convert_to_tensor(weight_range)
     ranges = [*[tf.constant(row_range)] * 2, *[weight_range] * 2]  # minimum and maximum, of which the larger counts

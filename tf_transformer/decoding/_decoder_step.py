@@ -121,7 +121,7 @@ class DecoderStep:
         if memory is not None:
             attention = layer.memory_attention
             keys = _project(attention.key, memory) * layer.key_dim**-0.5
-            cache["memory_keys"] = tf.linalg.matrix_transpose(_split_heads(keys, layer.num_heads))
+            cache["memory_keys"] = _split_heads(keys, layer.num_heads, transposed=True)
             cache["memory_values"] = _split_heads(_project(attention.value, memory), layer.num_heads)
         return cache
 
@@ -283,15 +283,21 @@ def _write_in_place(cache: tf.Tensor, new: tf.Tensor, slots: tf.Tensor) -> tf.Te
     return tf.reshape(written, tf.shape(cache))
 
 
-def _split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
-    """(B, N, H * d) -> (B, H, N, d)."""
+def _split_heads(x: tf.Tensor, heads: int, transposed: bool = False) -> tf.Tensor:
+    """(B, N, H * d) -> (B, H, N, d), or (B, H, d, N)."""
     shape = tf.shape(x)
-    return _swap(tf.reshape(x, [shape[0], shape[1], heads, x.shape[-1] // heads]))
+    split = tf.reshape(x, [shape[0], shape[1], heads, x.shape[-1] // heads])
+    return _transpose(split, [0, 2, 3, 1]) if transposed else _swap(split)
 
 
 def _swap(x: tf.Tensor) -> tf.Tensor:
-    """(A, B, C, D) -> (A, C, B, D). As integers, because oneDNN transposes small floats four times slower."""
-    return tf.bitcast(tf.transpose(tf.bitcast(x, tf.int32), [0, 2, 1, 3]), tf.float32)
+    """(A, B, C, D) -> (A, C, B, D)."""
+    return _transpose(x, [0, 2, 1, 3])
+
+
+def _transpose(x: tf.Tensor, order: list[int]) -> tf.Tensor:
+    """A transpose as integers, because oneDNN transposes small floats four times slower."""
+    return tf.bitcast(tf.transpose(tf.bitcast(x, tf.int32), order), tf.float32)
 
 
 def _project(layer: Projection, x: tf.Tensor) -> tf.Tensor:
@@ -310,9 +316,9 @@ def _after(layer: DecoderLayer, x: tf.Tensor, output: tf.Tensor, name: str) -> t
 
 def _normalize(layer: Any, x: tf.Tensor) -> tf.Tensor:
     """Layer normalization over the last axis."""
-    centred = x - tf.reduce_mean(x, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-    return centred * tf.math.rsqrt(variance + layer.epsilon) * _float(layer.gamma) + _float(layer.beta)
+    centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+    return centered * tf.math.rsqrt(variance + layer.epsilon) * _float(layer.gamma) + _float(layer.beta)
 
 
 def _float(variable: Any) -> tf.Tensor:

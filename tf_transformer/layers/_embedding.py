@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.layers._arguments import check_sizes
-from tf_transformer.layers._projection import Matrix, current_layout
+from tf_transformer.layers._projection import TableMatrix, current_layout
 
 _MOST_COLUMNS = 2**26
 """Values of a table stored as (D, V), at most: loading it takes a transposed copy."""
@@ -51,7 +51,7 @@ class SharedEmbedding(keras.layers.Layer):
         self.pad_id = pad_id
         self.supports_masking = True
         self._transposed = False
-        self._matrix: Matrix | None = None
+        self._matrix: TableMatrix | None = None
 
     def prefer_logits(self) -> None:
         """Store the table in the layout that is faster for logits, which may be slower for lookups.
@@ -90,11 +90,11 @@ class SharedEmbedding(keras.layers.Layer):
         return ops.cast(ops.matmul(hidden, columns), "float32")
 
     def logits_of(self, ids: Any) -> Callable[[Any], Any]:
-        """The projection of hidden states (N, D) to the logits (N, U) of some ids (U,); looks their rows up once."""
-        if self._matrix is not None and (found := self._matrix.product_of(ids)) is not None:
+        """The projection of hidden states (N, D) to the logits (N, U) of some ids (U,), whose rows it looks up once."""
+        if self._matrix is not None and (found := self._matrix.rows_product(ids)) is not None:
             return found
-        columns = ops.transpose(self.rows(ids))  # faster to multiply by, in each of many steps
-        return lambda hidden: ops.cast(ops.matmul(hidden, ops.cast(columns, hidden.dtype)), "float32")
+        columns = ops.cast(ops.transpose(self.rows(ids)), "float32")  # faster to multiply by, in each of many steps
+        return lambda hidden: ops.matmul(ops.cast(hidden, "float32"), columns)
 
     def rows(self, ids: Any) -> Any:
         """The rows of some ids, as they are in the table: (…,) -> (…, D)."""
@@ -108,7 +108,7 @@ class SharedEmbedding(keras.layers.Layer):
         places = ops.cast(ids, "int32")[..., None] + ops.arange(self.model_dim, dtype="int32") * self.vocab_size
         return ops.take(ops.reshape(self.table, (-1,)), places, axis=0)
 
-    def replace_table(self, matrix: Matrix) -> None:
+    def replace_table(self, matrix: TableMatrix) -> None:
         """Look up rows and compute logits with `matrix` (V, D) from now on. What is saved remains the table."""
         self._matrix = matrix
 

@@ -2,8 +2,6 @@
 
 import contextlib
 import contextvars
-import functools
-import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -11,9 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from tf_transformer._cpu import cpu_flags
 from tf_transformer.layers._arguments import check_sizes
-
-_CPU_FACTS = pathlib.Path("/proc/cpuinfo")
 
 
 class Layout(NamedTuple):
@@ -52,21 +49,12 @@ def inference_layout(transposed: bool | None = None, rows: bool = False) -> Iter
         transposed: whether kernels are stored as (out, in); None: unless this CPU has AVX-512.
         rows: whether tables stay (V, D), for a search that looks up many rows, such as one with a shortlist.
     """
-    transposed = not _has_avx512() if transposed is None else transposed
+    transposed = "avx512f" not in cpu_flags() if transposed is None else transposed
     token = _layout.set(Layout(transposed, columns=not rows))
     try:
         yield
     finally:
         _layout.reset(token)
-
-
-@functools.cache
-def _has_avx512() -> bool:
-    """Whether this CPU has AVX-512, where the system tells it."""
-    try:
-        return " avx512f " in _CPU_FACTS.read_text(encoding="utf-8")
-    except OSError:
-        return False
 
 
 class Matrix(Protocol):
@@ -78,11 +66,15 @@ class Matrix(Protocol):
     def product(self, x: Any, bias: Any = None) -> Any:
         """x W^T + b: (…, in) -> (…, out)."""
 
-    def rows(self, ids: Any) -> Any:
-        """The rows of some ids: (…,) -> (…, in)."""
 
-    def product_of(self, ids: Any) -> Callable[[Any], Any] | None:
-        """The function x -> x W^T of the rows of some ids (U,), which are looked up once: (N, in) -> (N, U)."""
+class TableMatrix(Matrix, Protocol):
+    """A matrix that stands in for an embedding's table (V, D)."""
+
+    def rows(self, ids: Any) -> Any:
+        """The rows of some ids: (…,) -> (…, D)."""
+
+    def rows_product(self, ids: Any) -> Callable[[Any], Any] | None:
+        """The function x -> x W^T of the rows of some ids (U,), which are looked up once: (N, D) -> (N, U)."""
 
 
 def new_initializer(initializer: Any) -> Any:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from toy_workdir import randomize, toy_tokenizers
 
-from tf_transformer.decoding import SearchOptions, search_ids
+from tf_transformer.decoding import CandidateTable, SearchOptions, Shortlist, search_ids
 from tf_transformer.export import _matrices
 from tf_transformer.export._matrices import LEVELS, QuantizedMatrix, quantize_model, require_kernel
 from tf_transformer.export.inspection import inspect_saved_model
@@ -100,7 +100,6 @@ def test_a_stack_gives_the_products_of_its_matrices_and_computes_them_once():
     np.testing.assert_allclose(found[1], product(matrix(kernels[1]), x) + bias, rtol=1e-6)
     operations = graph.get_concrete_function(x).graph.get_operations()
     assert [each.type for each in operations].count(_matrices.OP) == 1
-    np.testing.assert_array_equal(parts[1].rows(tf.constant([6])), stack.matrix.rows(tf.constant([17])))
 
 
 def test_rows_are_looked_up_with_their_scales():
@@ -118,7 +117,7 @@ def test_the_product_of_some_rows_is_that_of_the_whole_matrix(rows):
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 53]), tf.TensorSpec([None], tf.int32)])
     def some(x, ids):
-        return weights.product_of(ids)(x)
+        return weights.rows_product(ids)(x)
 
     np.testing.assert_allclose(some(x, ids), product(weights, x)[:, ids.numpy()], rtol=1e-6)
     assert some(x[:0], ids).shape == (0, 5)
@@ -258,3 +257,28 @@ def test_the_search_and_the_whole_model_give_the_same_log_probabilities_whatever
         alone = search(source[number : number + 1], lengths[number : number + 1])
         np.testing.assert_allclose(alone[1], log_probs[number : number + 1], atol=0.02)
         np.testing.assert_array_equal(alone[0][0], ids[number, : alone[0].shape[1]])
+
+
+def test_a_row_of_a_search_with_a_shortlist_does_not_depend_on_the_batch():
+    model = toy()
+    quantize_model(model)
+    size = model.config.vocab_size
+    lists = np.random.default_rng(5).integers(4, size, (size, 5)).astype(np.int32)
+    shortlist = Shortlist(lists, np.array([3, 4], np.int32), size, {})
+    table, options = CandidateTable(shortlist), SearchOptions(eos_id=3, beam_size=2, nbest=1, forbidden_ids=(0, 2))
+    source, lengths = tf.constant([[5, 6, 7, 3], [9, 3, 0, 0], [4, 31, 3, 0]]), tf.constant([4, 2, 3])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.int32), tf.TensorSpec([None], tf.int32)], autograph=False)
+    def search(source, lengths):
+        rows = {"source": source, "lengths": lengths, "max_lengths": lengths + 2}
+        found = search_ids(model, rows, options, shortlist=table)
+        return found.ids[:, 0], found.log_probs[:, 0]
+
+    ids, log_probs = search(source, lengths)
+    for number, length in enumerate(lengths.numpy()):
+        one = slice(number, number + 1)
+        alone = search(source[one], lengths[one])
+        np.testing.assert_array_equal(alone[0][0], ids[number, : alone[0].shape[1]])
+        np.testing.assert_allclose(alone[1], log_probs[one], atol=1e-5)
+        candidates = shortlist.candidates_of(list(source[number, :length].numpy()))
+        assert set(ids[number].numpy()) <= {*candidates, 0}

@@ -39,6 +39,7 @@ def test_packed_products_are_those_of_the_variable(transposed):
 def test_layers_use_their_weights_outside_of_small_steps():
     packed = PackedMatrix(tf.Variable(normal(37, 53)))
     assert packed.product(tf.ones([1, 53])) is None and packed.rows(tf.constant([1])) is None
+    assert packed.rows_product(tf.constant([1])) is None
 
 
 def test_a_tensorflow_that_cannot_pack_is_rejected(monkeypatch):

@@ -123,10 +123,10 @@ def test_ids_that_were_not_embedded_are_rejected():
 @pytest.mark.parametrize("columns", [False, True])
 def test_logits_of_some_ids_are_columns_of_all_logits(columns):
     with layers.inference_layout(rows=not columns):
-        embedding = layers.SharedEmbedding(23, 4)
+        embedding = layers.SharedEmbedding(23, 7)
         embedding.prefer_logits()
         embedding.build()
-    hidden, ids = np.random.default_rng(3).normal(size=(5, 4)).astype("float32"), np.array([7, 22, 7, 0])
+    hidden, ids = np.random.default_rng(3).normal(size=(5, 7)).astype("float32"), np.array([7, 22, 7, 0])
     assert embedding.transposed == columns
     found = embedding.logits_of(ids)(hidden)
     np.testing.assert_allclose(found, np.asarray(embedding.logits(hidden))[:, ids], rtol=1e-5, atol=1e-6)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tf_transformer import ModelConfig, Transformer
-from tf_transformer.layers import _embedding, _projection, inference_layout
+from tf_transformer import ModelConfig, Transformer, _cpu
+from tf_transformer.layers import _embedding, inference_layout
 from tf_transformer.workdir._weights import assign_model, model_tensors, named_variables
 from tf_transformer.workdir.checkpoints import CheckpointError
 
@@ -71,11 +71,11 @@ def test_large_weights_are_assigned(monkeypatch):
 @pytest.mark.parametrize("flags", ["sse4_2 avx2 fma", "avx2 avx512f avx512_vnni"])
 def test_the_layout_is_chosen_by_the_cpu(monkeypatch, tmp_path, flags):
     (tmp_path / "cpuinfo").write_text(f"model name\t: a CPU\nflags\t\t: fpu {flags} hypervisor\n")
-    monkeypatch.setattr(_projection, "_CPU_FACTS", tmp_path / "cpuinfo")
-    _projection._has_avx512.cache_clear()
+    monkeypatch.setattr(_cpu, "_FACTS", tmp_path / "cpuinfo")
+    _cpu.cpu_flags.cache_clear()
     with inference_layout():
         model = Transformer(ModelConfig(**SIZES))
-    _projection._has_avx512.cache_clear()
+    _cpu.cpu_flags.cache_clear()
     assert model.is_transposed("decoder/layer_0/feed_forward/outer/kernel") == ("avx512f" not in flags)
     assert model.output_embedding.transposed
 
