@@ -72,15 +72,21 @@ def run(args: argparse.Namespace) -> int:
 def _estimated(args: argparse.Namespace) -> "tuple[Shortlist, TokenizerPair]":
     from tf_transformer.data import PreparedDataset, lexical_table
     from tf_transformer.decoding import Shortlist
+    from tf_transformer.workdir import Workdir
 
     prepared = PreparedDataset(args.data)
+    if args.workdir is not None and Workdir(args.workdir).tokenizers.sha256 != prepared.tokenizers.sha256:
+        raise ValueError(
+            f"Expected data prepared with the tokenizers of {args.workdir}. Received: {args.data}, with others. "
+            "Prepare it with --tokenizer."
+        )
     table = lexical_table(prepared, args.best, args.frequent, args.max_pairs)
     return Shortlist.of(table.targets, table.frequent, prepared.tokenizers), prepared.tokenizers
 
 
 def _marian(args: argparse.Namespace) -> "tuple[Shortlist, TokenizerPair]":
     if args.workdir is None:
-        raise ValueError("Expected --workdir DIR with --marian, the imported model of the table. Add it.")
+        raise ValueError("Expected --workdir DIR, the imported model, with --marian. Received: none. Add --workdir.")
     from tf_transformer.decoding import Shortlist
     from tf_transformer.importing.marian import is_binary_shortlist, read_shortlist, read_text_shortlist
     from tf_transformer.workdir import Workdir

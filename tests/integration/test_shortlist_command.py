@@ -57,6 +57,16 @@ def test_a_table_is_built_and_measured(run, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == expected
 
 
+def test_data_of_another_tokenizer_is_rejected_before_the_table_is_built(run, tmp_path, capsys):
+    _, workdir = run
+    output = tmp_path / "table.npz"
+    command = ["shortlist", "--data", str(toy_data(tmp_path, 170)), "--workdir", str(workdir.path)]
+    capsys.readouterr()
+    assert main([*command, "--output", str(output)]) == 1
+    assert "Expected data prepared with the tokenizers of" in capsys.readouterr().err
+    assert not output.exists()
+
+
 def test_a_table_of_marian_is_converted(run, tmp_path, capsys):
     _, workdir = run
     size = workdir.tokenizers.source.vocab_size
@@ -64,7 +74,7 @@ def test_a_table_of_marian_is_converted(run, tmp_path, capsys):
     lex.write_bytes(marian_shortlist([[], [5, 9], [3], *([] for _ in range(size - 3))], frequent=7))
     command = ["shortlist", "--marian", str(lex), "--output", str(output)]
     assert main(command) == 1
-    assert "Expected --workdir DIR with --marian" in capsys.readouterr().err
+    assert "Expected --workdir DIR, the imported model, with --marian" in capsys.readouterr().err
     assert main([*command, "--workdir", str(workdir.path)]) == 0
     found = Shortlist.load(output)
     assert sorted(set(found.frequent)) == list(range(7))
