@@ -19,6 +19,7 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
+from benchmarks.decoding import LAYOUTS
 from benchmarks.peers import running
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -92,6 +93,7 @@ def main() -> None:
     running.add_arguments(parser)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=sorted(FLAGS), default=sorted(FLAGS), help="benchmarks to run")
+    parser.add_argument("--layout", choices=LAYOUTS, default="auto", help="of the weights, as in `benchmarks.decoding`")
     parser.add_argument("--models", help="folder to keep exports in, for several runs")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -112,6 +114,8 @@ def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
     if name in ("decoding", "training"):
         command += ["--peer-envs", str(args.peer_envs)] if args.peer_envs else []
         command += ["--here"] if args.here else []
+    if name == "decoding":
+        command += ["--layout", args.layout]
     if name in ("decoding", "latency"):
         command += ["--models", args.models] if args.models else []
     print(f"== {name}", file=sys.stderr, flush=True)
