@@ -79,7 +79,7 @@ TINY_SSRU = _variant(
     training={"batch_tokens": 16_384, "max_length": 128}, decoding={"beam_size": 1},
 )  # fmt: skip
 
-# 36 to 80 minutes on two CPU cores for 29,000 pairs: widths and depth after the small model of Wu et al. (2021), and Muon.
+# 36 to 80 minutes on two CPU cores for 29,000 pairs: sizes after the small model of Wu et al. (2021), and Muon.
 MULTI30K = _variant(
     "multi30k", vocab_size=8000, num_layers=4, model_dim=128, feed_forward_dim=256, num_heads=4, norm="pre",
     dropout=0.3,
