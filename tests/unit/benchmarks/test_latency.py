@@ -35,7 +35,7 @@ def test_ctranslate2_answers_as_a_served_model(tmp_path, monkeypatch):
             return [types.SimpleNamespace(hypotheses=[row[:-1]]) for row in rows]
 
     monkeypatch.setattr(ctranslate2, "Translator", StubTranslator)
-    args = argparse.Namespace(beam=4, workdir=None)
+    args = argparse.Namespace(child="ctranslate2_float32", beam=4, workdir=None)
     model = latency.CTranslate2Model(workdir.path, 1, "toy", args)
     text = b"the small house."
     assert model.signature("serving_default")({"text": [text]})["translation"].tolist() == [text]
